@@ -1,0 +1,46 @@
+# Everything here needs Go and git, and no cluster. `make help` lists the targets.
+
+GO        ?= go
+BIN       := bin/setpoint
+# Every module of the workspace but tools, whose packages are other people's.
+PACKAGES  := ./... ./operators/... ./plane/... ./cmd/setpoint/... ./bench/... ./test/...
+LIBRARIES := . ./operators/... ./plane/...
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The race detector needs a C compiler; hack/race prints -race where there is one.
+RACE       = $(shell ./hack/race)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: up
+up: build ## start the control plane, the Foo operator and a first Foo; runs until interrupted
+	@exec $(BIN) up -f examples/quickstart
+
+.PHONY: build
+build: ## compile bin/setpoint
+	@GO="$(GO)" VERSION="$(VERSION)" ./hack/build $(BIN)
+
+.PHONY: test
+test: ## run every test that needs neither a cluster nor a long time, with the race detector
+	@./hack/progress "compiling (the first time this takes in much of Kubernetes)" $(GO) build $(RACE) -v $(LIBRARIES)
+	$(GO) test $(RACE) -timeout 9m $(PACKAGES)
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these files:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet $(RACE) $(PACKAGES)
+	cd tools && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	GOFLAGS="$$($(GO) env GOFLAGS) $(RACE)" bin/staticcheck $(PACKAGES)
+
+.PHONY: bench
+bench: ## measure side by side with the peers; writes bench/out/results.json
+	$(GO) run ./bench
+
+.PHONY: conformance
+conformance: ## run the heavier judges: upstream's suites and a real etcd + kube-apiserver
+	./hack/conformance
+
+.PHONY: clean
+clean: ## remove what the targets above made
+	rm -rf bin bench/out
