@@ -1,0 +1,2 @@
+// Package node plays the nodes and the scheduler of a cluster.
+package node
