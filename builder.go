@@ -1,0 +1,105 @@
+package setpoint
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/filter"
+)
+
+// Builder declares a controller. Its methods may be called in any order, the
+// last being Reconcile or ReconcileRequest, which registers the controller.
+// Mistakes are kept and returned by Manager.Run, all at once.
+type Builder[T client.Object] struct {
+	c *Controller
+}
+
+// For begins a controller that reconciles objects of T's kind. The name is the
+// controller's in logs, metrics and health; it must be unique in the manager.
+//
+// T is a pointer to the Go type of the kind: registered in the scheme, or
+// *unstructured.Unstructured or *metav1.PartialObjectMetadata together with
+// Kind.
+func For[T client.Object](m *Manager, name string) *Builder[T] {
+	return &Builder[T]{c: newController[T](m, name)}
+}
+
+// Kind names the kind of a controller whose T does not say it.
+func (b *Builder[T]) Kind(gvk schema.GroupVersionKind) *Builder[T] {
+	b.c.primary.gvk = gvk
+	return b
+}
+
+// When adds a filter on changes of the primary objects: a change that it turns
+// down does not cause a reconcile. It does not concern what Owns and Watches
+// bring. Deletions, changes of the pause annotation, and planned and repeated
+// reconciles always pass. Several filters must all let a change pass. Without
+// When every change passes.
+func (b *Builder[T]) When(f filter.Filter) *Builder[T] {
+	b.c.when(f)
+	return b
+}
+
+// Owns makes changes of obj's kind cause a reconcile of the object that
+// controls the changed one, found by its controller owner reference: group,
+// kind and UID must match. The object's fields do not matter, only its kind.
+// All filters must let a change pass; deletions always do.
+func (b *Builder[T]) Owns(obj client.Object, filters ...filter.Filter) *Builder[T] {
+	b.c.owns(obj, filters)
+	return b
+}
+
+// Watches makes changes of obj's kind cause the reconciles that requests names.
+// It is called with the changed object and, when a change has an older state,
+// with that one too, so that both what was referred to and what is are woken.
+// It must not change the object. All filters must let a change pass; deletions
+// always do.
+func (b *Builder[T]) Watches(obj client.Object, requests func(context.Context, client.Object) []Request, filters ...filter.Filter) *Builder[T] {
+	b.c.watches(obj, requests, filters)
+	return b
+}
+
+// Reads declares that the reconciler reads objects of obj's kind from the
+// cache. Their changes cause nothing. The controller does not start before the
+// first listing is there.
+func (b *Builder[T]) Reads(obj client.Object) *Builder[T] {
+	b.c.reads(obj)
+	return b
+}
+
+// Source adds requests that come from elsewhere than the API server. The name
+// is their source in Causes.
+func (b *Builder[T]) Source(name string, s Source) *Builder[T] {
+	b.c.source(name, s)
+	return b
+}
+
+// Workers sets how many reconciles of this controller may run at once, each of
+// another object. Default: 1.
+func (b *Builder[T]) Workers(n int) *Builder[T] {
+	b.c.workers = n
+	return b
+}
+
+// Timeout gives the context of each reconcile a deadline. Default: none.
+func (b *Builder[T]) Timeout(d time.Duration) *Builder[T] {
+	b.c.timeout = d
+	return b
+}
+
+// Reconcile registers the controller with the object form of a reconciler. The
+// function gets its own copy of the object, read when the reconcile starts; it
+// is called while the object is being deleted, too, but not once it is gone.
+func (b *Builder[T]) Reconcile(fn func(context.Context, T) (Result, error)) *Controller {
+	b.c.reconcile = objectReconciler(b.c, fn)
+	return b.c.register()
+}
+
+// ReconcileRequest registers the controller with the key form of a reconciler.
+func (b *Builder[T]) ReconcileRequest(r Reconciler) *Controller {
+	b.c.reconcile = r
+	return b.c.register()
+}

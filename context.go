@@ -1,0 +1,52 @@
+package setpoint
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+
+	"github.com/setpoint-dev/setpoint/queue"
+)
+
+// contextKey is the key of a reconcile's own value in its context.
+type contextKey struct{}
+
+// reconcileInfo is what a reconcile's context knows of the reconcile.
+type reconcileInfo struct {
+	id     string
+	causes []queue.Cause
+}
+
+// Causes returns why the reconcile that ctx belongs to was started, oldest
+// first, or nil outside of a reconcile. Causes explain; they never decide:
+// several changes merge into one call, and a change may be missed while the
+// process is down.
+func Causes(ctx context.Context) []queue.Cause {
+	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
+	if info == nil {
+		return nil
+	}
+	return info.causes
+}
+
+// ReconcileID returns the identifier that the log lines of the reconcile which
+// ctx belongs to carry, or "" outside of a reconcile.
+func ReconcileID(ctx context.Context) string {
+	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
+	if info == nil {
+		return ""
+	}
+	return info.id
+}
+
+// Logger returns the logger of the reconcile or runnable that ctx belongs to. In
+// a reconcile its lines carry controller, object, reconcileID and causes. It
+// never returns nil; outside it discards. Users of logr find the same logger by
+// logr.FromContext.
+func Logger(ctx context.Context) *slog.Logger {
+	if l := logr.FromContextAsSlogLogger(ctx); l != nil {
+		return l
+	}
+	return slog.New(slog.DiscardHandler)
+}

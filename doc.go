@@ -1,0 +1,2 @@
+// Package setpoint runs Kubernetes controllers.
+package setpoint
