@@ -1,0 +1,48 @@
+package foo
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/setpoint-dev/setpoint/operators/foo/v1alpha1"
+)
+
+// action is what a reconcile does about the Deployment of the wanted name.
+type action int
+
+const (
+	// create makes it: there is none.
+	create action = iota
+	// apply brings the Foo's own Deployment back to what the Foo asks for.
+	apply
+	// wait does nothing until the Foo's own Deployment, which is being deleted, is gone.
+	wait
+	// refuse does nothing until somebody else's Deployment is gone.
+	refuse
+)
+
+// decide says what to do about the Deployment of the name that foo wants, which is nil when there is none.
+func decide(foo *v1alpha1.Foo, named *appsv1.Deployment) action {
+	switch {
+	case named == nil:
+		return create
+	case !metav1.IsControlledBy(named, foo):
+		return refuse
+	case named.DeletionTimestamp != nil:
+		return wait
+	default:
+		return apply
+	}
+}
+
+// others returns those of the Deployments controlled by foo that have another name than it wants: left from before a
+// change of spec.deploymentName.
+func others(foo *v1alpha1.Foo, controlled []appsv1.Deployment) []appsv1.Deployment {
+	var out []appsv1.Deployment
+	for _, d := range controlled {
+		if d.Name != deploymentName(foo) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
