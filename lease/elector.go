@@ -1,0 +1,204 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// ErrLost is the cause of the cancellation of a leading context when the lease
+// could not be renewed in time or was taken by somebody else.
+var ErrLost = errors.New("lease lost")
+
+// ErrNotDrained is wrapped by the error of a leading function that returns
+// although some of its work still runs.
+var ErrNotDrained = errors.New("work still runs")
+
+// Options are what an Elector needs beside its Config.
+type Options struct {
+	// Leases reaches the Lease objects of Config.Namespace. Its requests must
+	// not share a rate limit with others.
+	Leases coordinationclient.LeaseInterface
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Metrics receives leader_election_master_status. It may be nil.
+	Metrics prometheus.Registerer
+	// Jitter returns a random number in [0,1). Nil: no jitter.
+	Jitter func() float64
+}
+
+// Elector campaigns for one Lease.
+type Elector struct {
+	cfg    Config
+	opts   Options
+	log    *slog.Logger
+	status prometheus.Gauge
+	fence  fence
+
+	mu   sync.Mutex
+	seen observation
+	err  error // of the last request, nil when it succeeded
+}
+
+// New returns an elector for a Config that Complete returned.
+func New(cfg Config, opts Options) (*Elector, error) {
+	log := opts.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Jitter == nil {
+		opts.Jitter = func() float64 { return 0 }
+	}
+	e := &Elector{cfg: cfg, opts: opts, log: log.With("lease", cfg.Namespace+"/"+cfg.Name, "identity", cfg.Identity)}
+	vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leader_election_master_status",
+		Help: "Whether this process holds the lease of that name: 1 or 0.",
+	}, []string{"name"})
+	if opts.Metrics != nil {
+		if err := opts.Metrics.Register(vec); err != nil {
+			return nil, fmt.Errorf("register metrics of lease %s/%s: %w", cfg.Namespace, cfg.Name, err)
+		}
+	}
+	e.status = vec.WithLabelValues(cfg.Name)
+	e.status.Set(0)
+	return e, nil
+}
+
+// Fence returns until when a write may start and by when it must be over, for
+// no successor to be at work yet. ok is false when that time has passed or the
+// lease is not held.
+func (e *Elector) Fence(now time.Time) (start, end time.Time, ok bool) {
+	renewed := e.fence.get()
+	if renewed.IsZero() {
+		return time.Time{}, time.Time{}, false
+	}
+	start, end = renewed.Add(e.cfg.RenewDeadline), renewed.Add(e.cfg.Duration)
+	return start, end, before(now, start)
+}
+
+// Leading reports whether this process holds the lease.
+func (e *Elector) Leading() bool {
+	_, _, ok := e.Fence(time.Now())
+	return ok
+}
+
+// Identity returns the name of this process in the lease.
+func (e *Elector) Identity() string { return e.cfg.Identity }
+
+// Holder returns who was last seen to hold the lease, "" for nobody, and the
+// error of the last request about it.
+func (e *Elector) Holder() (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.seen.holder(), e.err
+}
+
+// Run campaigns until ctx ends, and calls lead each time the lease was won.
+// lead's context ends with ctx, or with the lease (its cause is then ErrLost).
+// lead returns when none of its work runs any more; only then the lease is
+// released, or campaigned for again when it was lost. Run returns lead's error,
+// or nil when ctx ended or lead returned by itself.
+func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
+	for e.acquire(ctx) {
+		lost, err := e.hold(ctx, lead)
+		if err != nil || !lost {
+			return err
+		}
+		e.log.Info("campaigning for the lease again")
+	}
+	return nil
+}
+
+// acquire tries until the lease is ours, and reports false when ctx ended first.
+func (e *Elector) acquire(ctx context.Context) bool {
+	e.log.Info("campaigning for the lease")
+	for ctx.Err() == nil {
+		wait, ok := e.try(ctx)
+		if ok {
+			return true
+		}
+		// Look again when the lease would expire, but not before a period has
+		// passed and, since it may be released, not long after.
+		wait = min(max(wait, e.cfg.RetryPeriod/2), e.cfg.RetryPeriod)
+		sleep(ctx, wait+time.Duration(e.opts.Jitter()*0.2*float64(wait)))
+	}
+	return false
+}
+
+// try reads the lease and takes it when it is free. Otherwise it returns how
+// long the lease has to stay unchanged to become free.
+func (e *Elector) try(ctx context.Context) (time.Duration, bool) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.RenewDeadline)
+	defer cancel()
+	lease, err := e.opts.Leases.Get(ctx, e.cfg.Name, metav1.GetOptions{})
+	start := time.Now()
+	if apierrors.IsNotFound(err) {
+		fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: e.cfg.Namespace, Name: e.cfg.Name}}
+		lease, err = e.opts.Leases.Create(ctx, claimed(fresh, e.cfg.Identity, e.cfg.Duration, start), metav1.CreateOptions{})
+		return e.cfg.RetryPeriod, e.took(lease, err, start)
+	}
+	if err != nil {
+		e.failed(err)
+		return e.cfg.RetryPeriod, false
+	}
+	seen := e.saw(lease, start)
+	if free, left := seen.free(e.cfg.Identity, start); !free {
+		return left, false
+	}
+	lease, err = e.opts.Leases.Update(ctx, claimed(lease, e.cfg.Identity, e.cfg.Duration, start), metav1.UpdateOptions{})
+	return e.cfg.RetryPeriod, e.took(lease, err, start)
+}
+
+// took records the outcome of a request sent at start that made the lease ours.
+func (e *Elector) took(lease *coordinationv1.Lease, err error, start time.Time) bool {
+	if err != nil {
+		e.failed(err)
+		return false
+	}
+	e.saw(lease, start)
+	e.fence.set(start)
+	return true
+}
+
+func (e *Elector) saw(lease *coordinationv1.Lease, now time.Time) observation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.seen.holder()
+	e.seen, e.err = e.seen.see(lease, now), nil
+	if after := e.seen.holder(); after != before && after != e.cfg.Identity {
+		e.log.Info("the lease has another holder", "holder", after)
+	}
+	return e.seen
+}
+
+// failed records an error, and logs it when it differs from the one before.
+func (e *Elector) failed(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return // another replica was faster
+	}
+	if e.err == nil || e.err.Error() != err.Error() {
+		e.log.Warn("the lease could not be read or written", "error", err)
+	}
+	e.err = fmt.Errorf("lease %s/%s: %w", e.cfg.Namespace, e.cfg.Name, err)
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
