@@ -2,8 +2,8 @@ package queue
 
 import "time"
 
-// MaxCauses is the number of different causes that a waiting key keeps. Further ones are counted together in the last,
-// whose Source is then [Other].
+// MaxCauses is the number of different causes that a waiting key keeps. Further ones are counted together in one more,
+// whose Source is [Other].
 const MaxCauses = 8
 
 // Other is the Source of the cause that stands for all those beyond MaxCauses.
@@ -21,4 +21,51 @@ type Cause struct {
 	First, Last time.Time
 	// Count is how often; zero counts as one.
 	Count int
+}
+
+// merge adds c, which came at the given time, to the causes.
+func merge(causes []Cause, c Cause, now time.Time) []Cause {
+	if c.First.IsZero() {
+		c.First = now
+	}
+	if c.Last.IsZero() {
+		c.Last = now
+	}
+	c.Count = max(c.Count, 1)
+	if absorbed(causes, &c) {
+		return causes
+	}
+	if len(causes) >= MaxCauses {
+		c = Cause{Source: Other, First: c.First, Last: c.Last, Count: c.Count}
+		if absorbed(causes, &c) {
+			return causes
+		}
+	}
+	return append(causes, c)
+}
+
+// absorbed adds c to the cause that it repeats, if there is one.
+func absorbed(causes []Cause, c *Cause) bool {
+	for i := range causes {
+		if causes[i].same(c) {
+			causes[i].absorb(c)
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cause) same(other *Cause) bool {
+	return c.Object == other.Object && c.Source == other.Source && c.Verb == other.Verb && c.Kind == other.Kind
+}
+
+func (c *Cause) absorb(other *Cause) {
+	c.Count += other.Count
+	c.Version = other.Version
+	if other.First.Before(c.First) {
+		c.First = other.First
+	}
+	if other.Last.After(c.Last) {
+		c.Last = other.Last
+	}
 }

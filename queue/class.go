@@ -3,7 +3,7 @@ package queue
 import "time"
 
 // A Class says how urgent a piece of work is. It gives the work its slack: how much later than a fresh change of the
-// same moment it may start.
+// same moment it may start. Smaller is more urgent.
 type Class uint8
 
 const (
@@ -26,9 +26,23 @@ func (c Class) String() string {
 }
 
 // Slack is how much later than a fresh change each class may start: work of a class that became able to run at a time t
-// goes before everything that comes after t + slack. Zero means the default, less than zero means none.
+// goes before everything of its flow that comes after t + slack. Zero means the default, less than zero means none.
 type Slack struct {
 	Planned time.Duration // default 1 s
 	Retry   time.Duration // default 1 s
 	Listed  time.Duration // default 1 minute
+}
+
+func (s Slack) byClass() [Classes]int64 {
+	choose := func(d, otherwise time.Duration) int64 {
+		if d == 0 {
+			d = otherwise
+		}
+		return int64(max(d, 0))
+	}
+	return [Classes]int64{
+		Planned: choose(s.Planned, time.Second),
+		Retry:   choose(s.Retry, time.Second),
+		Listed:  choose(s.Listed, time.Minute),
+	}
 }
