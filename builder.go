@@ -8,6 +8,7 @@ import (
 
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/filter"
+	"github.com/setpoint-dev/setpoint/queue"
 )
 
 // Builder declares a controller. Its methods may be called in any order, the
@@ -29,7 +30,7 @@ func For[T client.Object](m *Manager, name string) *Builder[T] {
 
 // Kind names the kind of a controller whose T does not say it.
 func (b *Builder[T]) Kind(gvk schema.GroupVersionKind) *Builder[T] {
-	b.c.primary.gvk = gvk
+	b.c.kind = gvk
 	return b
 }
 
@@ -39,7 +40,7 @@ func (b *Builder[T]) Kind(gvk schema.GroupVersionKind) *Builder[T] {
 // reconciles always pass. Several filters must all let a change pass. Without
 // When every change passes.
 func (b *Builder[T]) When(f filter.Filter) *Builder[T] {
-	b.c.when(f)
+	b.c.filters = append(b.c.filters, f)
 	return b
 }
 
@@ -73,7 +74,7 @@ func (b *Builder[T]) Reads(obj client.Object) *Builder[T] {
 // Source adds requests that come from elsewhere than the API server. The name
 // is their source in Causes.
 func (b *Builder[T]) Source(name string, s Source) *Builder[T] {
-	b.c.source(name, s)
+	b.c.external = append(b.c.external, external{name, s})
 	return b
 }
 
@@ -90,16 +91,32 @@ func (b *Builder[T]) Timeout(d time.Duration) *Builder[T] {
 	return b
 }
 
+// Backoff spaces the retries of one object: the first after base, doubled for
+// each further one, up to max. Default: 5 ms and 1000 s.
+func (b *Builder[T]) Backoff(base, max time.Duration) *Builder[T] {
+	b.c.backoff = queue.Backoff{Base: base, Max: max}
+	return b
+}
+
+// RetryLimit bounds the retries of all objects of this controller together: so
+// many per second in the long run, and burst at once. Default: no bound.
+func (b *Builder[T]) RetryLimit(perSecond float64, burst int) *Builder[T] {
+	b.c.retries = queue.Bucket{Rate: perSecond, Burst: burst}
+	return b
+}
+
 // Reconcile registers the controller with the object form of a reconciler. The
 // function gets its own copy of the object, read when the reconcile starts; it
 // is called while the object is being deleted, too, but not once it is gone.
 func (b *Builder[T]) Reconcile(fn func(context.Context, T) (Result, error)) *Controller {
-	b.c.reconcile = objectReconciler(b.c, fn)
+	if fn != nil {
+		b.c.onObject = func(ctx context.Context, obj client.Object) (Result, error) { return fn(ctx, obj.(T)) }
+	}
 	return b.c.register()
 }
 
 // ReconcileRequest registers the controller with the key form of a reconciler.
 func (b *Builder[T]) ReconcileRequest(r Reconciler) *Controller {
-	b.c.reconcile = r
+	b.c.onRequest = r
 	return b.c.register()
 }

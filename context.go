@@ -3,6 +3,8 @@ package setpoint
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -15,7 +17,12 @@ type contextKey struct{}
 // reconcileInfo is what a reconcile's context knows of the reconcile.
 type reconcileInfo struct {
 	id     string
+	req    Request
+	since  time.Time
 	causes []queue.Cause
+
+	mu    sync.Mutex
+	wrote map[string]bool // objects that it wrote, by objectID
 }
 
 // Causes returns why the reconcile that ctx belongs to was started, oldest
@@ -49,4 +56,9 @@ func Logger(ctx context.Context) *slog.Logger {
 		return l
 	}
 	return slog.New(slog.DiscardHandler)
+}
+
+// withLogger returns ctx with the manager's logger and one attribute.
+func (m *Manager) withLogger(ctx context.Context, key, value string) context.Context {
+	return logr.NewContextWithSlogLogger(ctx, m.log.With(key, value))
 }

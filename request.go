@@ -3,9 +3,8 @@ package setpoint
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/setpoint-dev/setpoint/client"
 )
 
 // Request names the object that a reconcile is about. It says nothing of what
@@ -20,7 +19,7 @@ type Request struct {
 }
 
 // RequestFor returns the request that names obj in the manager's own cluster.
-func RequestFor(obj client.Object) Request {
+func RequestFor(obj metav1.Object) Request {
 	return Request{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 

@@ -1,11 +1,38 @@
 package setpoint
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-dev/setpoint/cache"
+	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/filter"
+	"github.com/setpoint-dev/setpoint/queue"
+)
+
+// mappingPeriod is the time between two questions for the scope of a kind.
+const mappingPeriod = time.Second
+
+// wideFanOut is from how many requests on a change that brings them is warned of.
+const wideFanOut = 1000
+
+// startupPatience is after how long, again and again, a controller that still
+// waits for its sources says so in the log.
+const startupPatience = 2 * time.Minute
 
 // Source feeds a controller with requests that do not come from the API
 // server, such as the notifications of an external system. It runs from the
-// start of the controller, also on a standby, until ctx ends, and returns then.
-// Add never blocks. An error stops the manager.
+// start of the controller, also on a standby, and returns when ctx ends, or
+// earlier when there is nothing more to come. Add never blocks. An error stops
+// the manager.
 type Source func(ctx context.Context, add func(Request)) error
 
 // Channel returns a Source that adds what it receives from ch, until ch is
@@ -24,4 +51,315 @@ func Channel(ch <-chan Request) Source {
 			}
 		}
 	}
+}
+
+// external is a Source and its name.
+type external struct {
+	name string
+	feed Source
+}
+
+// feed runs an external source.
+func (c *Controller) feed(ctx context.Context, s external) error {
+	return s.feed(c.m.withLogger(ctx, "controller", c.name), func(r Request) {
+		c.queue.Add(r, queue.Fresh, queue.Cause{Source: s.name})
+	})
+}
+
+// source is a watched kind and what its changes mean to the controller.
+type source struct {
+	name   string // "For", "Owns", "Watches" or "Reads"
+	kind   schema.GroupVersionKind
+	notify func(context.Context, filter.Change) // nil: changes cause nothing
+	// declared is closed when watch was set; it must not be read before.
+	declared chan struct{}
+	watch    *cache.Watch
+}
+
+func newSource(name string, gvk schema.GroupVersionKind, notify func(context.Context, filter.Change)) *source {
+	return &source{name: name, kind: gvk, notify: notify, declared: make(chan struct{})}
+}
+
+func (s *source) String() string {
+	return s.name + " " + kindName(s.kind)
+}
+
+// waitsFor returns what keeps the first listing from coming, or nil when it
+// came.
+func (s *source) waitsFor() error {
+	select {
+	case <-s.declared:
+	default:
+		return fmt.Errorf("%v: not watched yet", s)
+	}
+	select {
+	case <-s.watch.Synced():
+		return nil
+	default:
+	}
+	if err := s.watch.Err(); err != nil {
+		return fmt.Errorf("%v: waiting for the first listing: %w", s, err)
+	}
+	return fmt.Errorf("%v: waiting for the first listing", s)
+}
+
+// problem returns what is wrong with a watch that once worked.
+func (s *source) problem() error {
+	if err := s.watch.Err(); err != nil {
+		return fmt.Errorf("%v: the watch is interrupted: %w", s, err)
+	}
+	return nil
+}
+
+// watch declares the controller's watches, waits for their first listings, and
+// closes them when ctx ends.
+func (c *Controller) watch(ctx context.Context) error {
+	ctx = c.m.withLogger(ctx, "controller", c.name)
+	defer c.queue.ShutDown()
+	defer func() {
+		for _, s := range c.sources {
+			if s.watch != nil {
+				s.watch.Close()
+			}
+		}
+	}()
+	start := time.Now()
+	for i, s := range c.sources {
+		if i == 1 && !c.waitForMapping(ctx) {
+			return nil
+		}
+		if err := c.declare(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.sources {
+		if !c.wait(ctx, s) {
+			return nil
+		}
+	}
+	close(c.synced)
+	c.metrics.Ready.Set(1)
+	c.log.Info("controller ready", "after", time.Since(start).Round(time.Millisecond))
+	<-ctx.Done()
+	c.metrics.Ready.Set(0)
+	return nil
+}
+
+// declare starts the watch of s.
+func (c *Controller) declare(ctx context.Context, s *source) (err error) {
+	var subscriber func(filter.Change)
+	if s.notify != nil {
+		subscriber = func(change filter.Change) { c.notify(ctx, s, change) }
+	}
+	if s.watch, err = c.m.cache.Watch(s.kind, subscriber); err != nil {
+		return fmt.Errorf("watch %v: %w", s, err)
+	}
+	close(s.declared)
+	return nil
+}
+
+// notify hands a change to its source. A filter or map function that panics
+// costs that one change and is reported.
+func (c *Controller) notify(ctx context.Context, s *source, change filter.Change) {
+	err := recovered(func() error {
+		s.notify(ctx, change)
+		return nil
+	})
+	if panicked := (*panicError)(nil); errors.As(err, &panicked) {
+		c.metrics.Panics.Inc()
+		c.log.Error("a filter or map function panicked", "source", s.String(),
+			"object", objectName(change.Latest().Meta()), "error", err, "stack", string(panicked.stack))
+	}
+}
+
+// wait waits for the first listing of s and reports false when ctx ended first.
+func (c *Controller) wait(ctx context.Context, s *source) bool {
+	for {
+		timer := time.NewTimer(startupPatience)
+		select {
+		case <-s.watch.Synced():
+			timer.Stop()
+			return true
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+			_, err := c.readiness()
+			c.log.Error("controller not started", "error", err)
+		}
+	}
+}
+
+// waitForMapping waits until it is known whether the primary kind is
+// namespaced, which decides where owners are looked for. For a kind that is not
+// served yet that is when its own watch has succeeded.
+func (c *Controller) waitForMapping(ctx context.Context) bool {
+	for {
+		mapping, err := c.m.mapper.RESTMapping(c.kind.GroupKind(), c.kind.Version)
+		if err == nil {
+			c.namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
+			return true
+		}
+		if !c.wait(ctx, c.sources[0]) || !sleep(ctx, mappingPeriod) {
+			return false
+		}
+	}
+}
+
+// add puts a request into the queue because of a change.
+func (c *Controller) add(r Request, s string, change filter.Change) {
+	class := queue.Fresh
+	if change.Initial {
+		class = queue.Listed
+	}
+	object := change.Latest().Meta()
+	c.queue.Add(r, class, queue.Cause{
+		Source:  s,
+		Kind:    kindName(change.Kind),
+		Object:  objectName(object),
+		Verb:    change.Verb(),
+		Version: object.ResourceVersion,
+	})
+}
+
+// onPrimary is told of changes of primary objects.
+func (c *Controller) onPrimary(_ context.Context, change filter.Change) {
+	if !pauseChanged(change) && !passes(c.filters, change) {
+		return
+	}
+	c.add(RequestFor(change.Latest().Meta()), "For", change)
+}
+
+// passes reports whether all filters let a change pass. Deletions always do.
+func passes(filters []filter.Filter, change filter.Change) bool {
+	return change.Deletion() || filter.And(filters...)(change)
+}
+
+func objectName(object *metav1.ObjectMeta) string { return RequestFor(object).String() }
+
+// kindName returns a kind as "Deployment.apps", and "Pod" in the core group.
+func kindName(gvk schema.GroupVersionKind) string { return gvk.GroupKind().String() }
+
+// owns declares a source of objects that primary objects control.
+func (c *Controller) owns(obj client.Object, filters []filter.Filter) {
+	c.watchKind("Owns", obj, func(_ context.Context, change filter.Change) {
+		if passes(filters, change) {
+			c.onOwned(change)
+		}
+	})
+}
+
+// onOwned is told of changes of objects that may have an owner. An object that
+// changes its owner wakes both.
+func (c *Controller) onOwned(change filter.Change) {
+	var woken Request
+	for _, state := range []*filter.State{change.New, change.Old} {
+		if state == nil {
+			continue
+		}
+		if r, ok := c.ownerOf(state.Meta()); ok && r != woken {
+			c.add(r, "Owns", change)
+			woken = r
+		}
+	}
+}
+
+// ownerOf returns the request for the primary object that controls an object.
+// An owner that is known under its name by another UID is another object, which
+// the change does not concern. One that is not known may be about to appear.
+func (c *Controller) ownerOf(object *metav1.ObjectMeta) (Request, bool) {
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil || ref.Kind != c.kind.Kind {
+		return Request{}, false
+	}
+	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != c.kind.Group {
+		return Request{}, false
+	}
+	owner := Request{Name: ref.Name}
+	if c.namespaced {
+		owner.Namespace = object.Namespace
+	}
+	entry, known := c.m.cache.Peek(c.kind, owner.Key())
+	return owner, !known || entry.UID() == ref.UID
+}
+
+// watches declares a source whose changes are mapped to requests.
+func (c *Controller) watches(obj client.Object, requests func(context.Context, client.Object) []Request, filters []filter.Filter) {
+	if requests == nil {
+		c.mistake("Watches(%T): the function is nil", obj)
+		return
+	}
+	c.watchKind("Watches", obj, func(ctx context.Context, change filter.Change) {
+		if passes(filters, change) {
+			c.onWatched(ctx, change, obj, requests)
+		}
+	})
+}
+
+// onWatched is told of changes of objects that are mapped to requests. They are
+// passed in the form that like has.
+func (c *Controller) onWatched(ctx context.Context, change filter.Change, like client.Object, requests func(context.Context, client.Object) []Request) {
+	woken := map[Request]bool{}
+	for _, state := range []*filter.State{change.New, change.Old} {
+		if state == nil {
+			continue
+		}
+		obj, err := decode(state, change.Kind, like)
+		if err != nil {
+			c.log.Error("a change cannot be mapped to requests", "kind", kindName(change.Kind),
+				"object", objectName(state.Meta()), "error", err)
+			continue
+		}
+		for _, r := range requests(ctx, obj) {
+			if !woken[r] {
+				woken[r] = true
+				c.add(r, "Watches", change)
+			}
+		}
+	}
+	c.metrics.FanOut(kindName(change.Kind), len(woken))
+	if len(woken) >= wideFanOut {
+		c.log.Warn("one change causes very many reconciles", "kind", kindName(change.Kind),
+			"object", objectName(change.Latest().Meta()), "requests", len(woken))
+	}
+}
+
+// decode returns the object of a state in the form that like has.
+func decode(state *filter.State, gvk schema.GroupVersionKind, like client.Object) (client.Object, error) {
+	if _, ok := like.(*metav1.PartialObjectMetadata); ok {
+		obj := &metav1.PartialObjectMetadata{ObjectMeta: *state.Meta()}
+		obj.SetGroupVersionKind(gvk)
+		return obj, nil
+	}
+	obj, err := state.Object()
+	if err != nil {
+		return nil, err
+	}
+	_, want := like.(*unstructured.Unstructured)
+	if _, is := obj.(*unstructured.Unstructured); want && !is {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			return nil, err
+		}
+		converted := &unstructured.Unstructured{Object: content}
+		converted.SetGroupVersionKind(gvk)
+		return converted, nil
+	}
+	typed, ok := obj.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T has no metadata", obj)
+	}
+	return typed, nil
+}
+
+// reads declares a source whose changes cause nothing.
+func (c *Controller) reads(obj client.Object) { c.watchKind("Reads", obj, nil) }
+
+func (c *Controller) watchKind(name string, obj client.Object, notify func(context.Context, filter.Change)) {
+	gvk, err := c.m.client.GroupVersionKind(obj)
+	if err != nil {
+		c.mistake("%s(%T): %w", name, obj, err)
+		return
+	}
+	c.sources = append(c.sources, newSource(name, gvk, notify))
 }

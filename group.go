@@ -1,0 +1,113 @@
+package setpoint
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+)
+
+// group runs functions in goroutines and knows which of them still run.
+type group struct {
+	// stop is called with the error of each function that returns one.
+	stop func(error)
+
+	mu      sync.Mutex
+	running map[string]int // by name
+	errs    []error
+	idle    chan struct{} // closed when nothing runs any more; nil until asked for
+}
+
+func newGroup(stop func(error)) *group {
+	return &group{stop: stop, running: map[string]int{}}
+}
+
+// start runs fn. A panic of fn is its error. Errors carry the name.
+func (g *group) start(name string, fn func() error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running[name]++
+	go func() {
+		err := recovered(fn)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+			g.stop(err)
+		}
+		g.ended(name, err)
+	}()
+}
+
+func (g *group) ended(name string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.errs = append(g.errs, err)
+	}
+	if g.running[name]--; g.running[name] == 0 {
+		delete(g.running, name)
+	}
+	if len(g.running) == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// err returns the errors of the functions that have ended.
+func (g *group) err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return errors.Join(g.errs...)
+}
+
+// wait waits until nothing runs any more, but no longer than d, and returns the
+// names of what still runs then, sorted.
+func (g *group) wait(d time.Duration) []string {
+	g.mu.Lock()
+	if len(g.running) == 0 {
+		g.mu.Unlock()
+		return nil
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.mu.Unlock()
+
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-idle:
+		return nil
+	case <-timer.C:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.running))
+}
+
+// panicError is a recovered panic.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// Unwrap returns the value of the panic when it was an error.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// recovered calls fn and turns a panic into an error that carries the stack.
+func recovered(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}

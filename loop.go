@@ -1,0 +1,121 @@
+package setpoint
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/queue"
+)
+
+// loopReport is after how many reconciles in a row a key that wakes itself is
+// reported as a loop; it is reported again each time that number has doubled.
+const loopReport = 10
+
+// loops finds keys whose reconciles cause each other: all causes of a reconcile
+// are changes of objects that the one before wrote, and it writes one of these
+// again. That a write brings one more reconcile, which then has nothing to do, is
+// normal and is not counted.
+type loops struct {
+	mu    sync.Mutex
+	byKey map[Request]*loop // of those whose last reconcile wrote something
+}
+
+type loop struct {
+	wrote  map[string]bool // objects that the last reconcile wrote
+	streak int             // reconciles in a row that woke themselves
+}
+
+// objectID names an object among those of all kinds.
+func objectID(kind, object string) string { return kind + " " + object }
+
+// observeWrite remembers a write of the reconcile that ctx belongs to. A create
+// names no object and cannot repeat itself.
+func (m *Manager) observeWrite(ctx context.Context, r client.Request) {
+	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
+	if info == nil || r.Name == "" {
+		return
+	}
+	gvk, err := m.mapper.KindFor(r.Resource)
+	if err != nil {
+		return // then the write fails, too
+	}
+	id := objectID(kindName(gvk), Request{Namespace: r.Namespace, Name: r.Name}.String())
+	info.mu.Lock()
+	defer info.mu.Unlock()
+	if info.wrote == nil {
+		info.wrote = map[string]bool{}
+	}
+	info.wrote[id] = true
+}
+
+// begin reports whether a reconcile was caused by nothing but what the one
+// before it wrote.
+func (l *loops) begin(req Request, causes []queue.Cause) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.byKey[req]
+	if last == nil || len(causes) == 0 {
+		return false
+	}
+	for _, cause := range causes {
+		if !last.wrote[objectID(cause.Kind, cause.Object)] {
+			return false
+		}
+	}
+	return true
+}
+
+// end records what a reconcile wrote and returns the number of reconciles in a
+// row that woke themselves, and the objects by which this one did.
+func (l *loops) end(req Request, wrote map[string]bool, selfTriggered bool) (int, []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.byKey[req]
+	if len(wrote) == 0 {
+		delete(l.byKey, req)
+		return 0, nil
+	}
+	next := &loop{wrote: wrote}
+	var again []string
+	if selfTriggered {
+		for id := range wrote {
+			if last.wrote[id] {
+				again = append(again, id)
+			}
+		}
+	}
+	if len(again) > 0 {
+		next.streak = last.streak + 1
+	}
+	if l.byKey == nil {
+		l.byKey = map[Request]*loop{}
+	}
+	l.byKey[req] = next
+	return next.streak, slices.Sorted(slices.Values(again))
+}
+
+// reportLoop warns of a key that wakes itself again and again.
+func (c *Controller) reportLoop(log *slog.Logger, info *reconcileInfo, selfTriggered bool) {
+	if selfTriggered {
+		c.metrics.SelfTriggered.Inc()
+	}
+	info.mu.Lock()
+	wrote := maps.Clone(info.wrote)
+	info.mu.Unlock()
+	streak, objects := c.loops.end(info.req, wrote, selfTriggered)
+	if streak >= loopReport && powerOfTwoTimes(streak, loopReport) {
+		log.Warn("the reconciler wakes itself by its own writes: write only what differs, or filter what you write yourself",
+			"times", streak, "objects", strings.Join(objects, ", "))
+	}
+}
+
+// powerOfTwoTimes reports whether n is base, 2·base, 4·base and so on.
+func powerOfTwoTimes(n, base int) bool {
+	q := n / base
+	return n%base == 0 && q&(q-1) == 0
+}

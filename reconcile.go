@@ -1,0 +1,243 @@
+package setpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/setpoint-dev/setpoint/queue"
+	"github.com/setpoint-dev/setpoint/telemetry"
+)
+
+// errGone ends a reconcile whose object does not exist.
+var errGone = errors.New("the object is gone")
+
+// errPaused ends a reconcile whose object is paused.
+var errPaused = errors.New("the object is paused")
+
+// errTimeout is the cause of the end of a context whose reconcile took too long.
+var errTimeout = errors.New("the reconcile's timeout is over")
+
+// work takes keys from the queue and reconciles them, until ctx ends. The
+// reconciles run under reconciling, which ends later.
+func (c *Controller) work(ctx, reconciling context.Context) error {
+	select {
+	case <-c.synced:
+	case <-ctx.Done():
+		return nil
+	}
+	for {
+		if !c.pause.wait(ctx) {
+			return nil
+		}
+		item, err := c.queue.Get(ctx)
+		if err != nil {
+			return nil // ctx ended, or the queue was shut down because it will
+		}
+		if c.m.acquire(ctx) {
+			c.handle(reconciling, item)
+			c.m.release()
+		} else {
+			c.putBack(item)
+		}
+		c.queue.Done(item.Key)
+	}
+}
+
+// acquire waits for the right to reconcile under the bound of all controllers,
+// and reports false when ctx ended first.
+func (m *Manager) acquire(ctx context.Context) bool {
+	if m.slots == nil {
+		return true
+	}
+	select {
+	case m.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (m *Manager) release() {
+	if m.slots != nil {
+		<-m.slots
+	}
+}
+
+// putBack adds an item that was taken but not reconciled.
+func (c *Controller) putBack(item queue.Item[Request]) {
+	for _, cause := range item.Causes {
+		c.queue.Add(item.Key, item.Class, cause)
+	}
+}
+
+// handle reconciles one item and does what its outcome says.
+func (c *Controller) handle(ctx context.Context, item queue.Item[Request]) {
+	start := time.Now()
+	info := &reconcileInfo{id: fmt.Sprintf("%016x", c.m.random()), req: item.Key, since: start, causes: item.Causes}
+	log := c.log.With("object", item.Key.String(), "reconcileID", info.id, "causes", causesValue(item.Causes))
+	ctx = context.WithValue(logr.NewContextWithSlogLogger(ctx, log), contextKey{}, info)
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errTimeout)
+		defer cancel()
+	}
+	selfTriggered := c.loops.begin(item.Key, item.Causes)
+
+	c.metrics.ActiveWorkers.Inc()
+	done := c.running.add(ctx, info)
+	var result Result
+	err := recovered(func() (err error) {
+		result, err = c.call(ctx, item.Key)
+		return err
+	})
+	done()
+	c.metrics.ActiveWorkers.Dec()
+
+	o := decide(result, err, errors.Is(context.Cause(ctx), errStopping))
+	took := time.Since(start)
+	c.queueAgain(item.Key, o)
+	c.count(ctx, o, took, err)
+	o.log(log, took, err, item.Failures)
+	c.reportLoop(log, info, selfTriggered)
+}
+
+// call runs the reconciler, for the object form with a copy of the object.
+func (c *Controller) call(ctx context.Context, req Request) (Result, error) {
+	if c.onRequest != nil {
+		if c.keyPaused(req) {
+			return Result{}, errPaused
+		}
+		return c.onRequest.Reconcile(ctx, req)
+	}
+	obj := c.newEmpty()
+	if err := c.m.client.Get(ctx, req.Key(), obj); apierrors.IsNotFound(err) {
+		return Result{}, errGone
+	} else if err != nil {
+		return Result{}, fmt.Errorf("read %s %v: %w", kindName(c.kind), req, err)
+	}
+	if isPaused(obj.GetAnnotations()) {
+		return Result{}, errPaused
+	}
+	return c.onObject(ctx, obj)
+}
+
+// outcome is what becomes of a key after its reconcile.
+type outcome struct {
+	result string // for metrics; "" when no reconciler was called
+	forget bool   // the key's back-off ends
+	retry  bool   // again after the key's back-off
+	after  time.Duration
+	level  slog.Level
+	text   string
+}
+
+// decide turns what a reconcile returned into its outcome.
+//
+//	Terminal(error)     wait for a change
+//	error               retry; no error in the log when it is a write conflict
+//	                    or the reconcile was interrupted by the manager's end
+//	RequeueAfter > 0    plan, back-off reset
+//	Requeue, or < 0     retry, no error
+//	otherwise           wait for a change, back-off reset
+func decide(result Result, err error, interrupted bool) outcome {
+	switch {
+	case errors.Is(err, errGone):
+		return outcome{forget: true, level: slog.LevelDebug, text: "the object is gone"}
+	case errors.Is(err, errPaused):
+		return outcome{forget: true, level: slog.LevelDebug, text: "the object is paused"}
+	case IsTerminal(err):
+		return outcome{result: telemetry.ResultError, forget: true, level: slog.LevelError, text: "reconcile failed, waiting for a change"}
+	case err != nil && interrupted:
+		return outcome{result: telemetry.ResultError, retry: true, level: slog.LevelInfo, text: "reconcile interrupted"}
+	case apierrors.IsConflict(err):
+		return outcome{result: telemetry.ResultError, retry: true, level: slog.LevelInfo, text: "reconcile met a write conflict, trying again"}
+	case err != nil:
+		return outcome{result: telemetry.ResultError, retry: true, level: slog.LevelError, text: "reconcile failed, trying again"}
+	case result.RequeueAfter > 0:
+		return outcome{result: telemetry.ResultRequeueAfter, forget: true, after: result.RequeueAfter, level: slog.LevelDebug, text: "reconciled, planned again"}
+	case result.Requeue || result.RequeueAfter < 0:
+		return outcome{result: telemetry.ResultRequeue, retry: true, level: slog.LevelDebug, text: "reconciled, trying again"}
+	default:
+		return outcome{result: telemetry.ResultSuccess, forget: true, level: slog.LevelDebug, text: "reconciled"}
+	}
+}
+
+// queueAgain does what the outcome says to the key.
+func (c *Controller) queueAgain(req Request, o outcome) {
+	if o.forget {
+		c.queue.Forget(req)
+	}
+	switch {
+	case o.retry:
+		c.queue.AddRateLimited(req, queue.Cause{Source: "Retry"})
+	case o.after > 0:
+		c.queue.AddAfter(req, o.after, queue.Cause{Source: "After"})
+	}
+}
+
+// count adds a reconcile to the metrics.
+func (c *Controller) count(ctx context.Context, o outcome, took time.Duration, err error) {
+	if o.result == "" {
+		return
+	}
+	c.metrics.Done(o.result, took)
+	if err != nil {
+		c.metrics.Errors.Inc()
+	}
+	if IsTerminal(err) {
+		c.metrics.Terminal.Inc()
+	}
+	if panicked := (*panicError)(nil); errors.As(err, &panicked) {
+		c.metrics.Panics.Inc()
+	}
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		c.metrics.Timeouts.Inc()
+	}
+}
+
+// log says what became of a reconcile.
+func (o outcome) log(log *slog.Logger, took time.Duration, err error, failures int) {
+	attrs := []any{"duration", took}
+	if err != nil && o.result != "" {
+		attrs = append(attrs, "error", err)
+	}
+	if failures > 0 {
+		attrs = append(attrs, "failures", failures)
+	}
+	if panicked := (*panicError)(nil); errors.As(err, &panicked) {
+		attrs = append(attrs, "stack", string(panicked.stack))
+	}
+	if o.after > 0 {
+		attrs = append(attrs, "after", o.after)
+	}
+	log.Log(context.Background(), o.level, o.text, attrs...)
+}
+
+// causesValue shows causes in a log: "Owns Deployment.apps default/web modified
+// (3 times)".
+type causesValue []queue.Cause
+
+// LogValue implements slog.LogValuer.
+func (causes causesValue) LogValue() slog.Value {
+	texts := make([]string, len(causes))
+	for i, cause := range causes {
+		words := []string{cause.Source}
+		for _, word := range []string{cause.Kind, cause.Object, cause.Verb} {
+			if word != "" {
+				words = append(words, word)
+			}
+		}
+		if cause.Count > 1 {
+			words = append(words, fmt.Sprintf("(%d times)", cause.Count))
+		}
+		texts[i] = strings.Join(words, " ")
+	}
+	return slog.AnyValue(texts)
+}

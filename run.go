@@ -1,0 +1,208 @@
+package setpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/setpoint-dev/setpoint/lease"
+	"github.com/setpoint-dev/setpoint/telemetry"
+)
+
+// killPeriod is what work gets to end after its context was cancelled. Work that
+// still runs then is given up and named in Run's error.
+const killPeriod = 5 * time.Second
+
+// errStopping is the cause of the cancellation of reconciles whose grace is over.
+var errStopping = errors.New("the manager is stopping and the grace period is over")
+
+// Run starts everything, blocks until ctx ends or a part fails, and then stops
+// everything: no new reconcile starts, running ones get the grace period, the
+// lease is released, and no goroutine is left. It returns nil when ctx ended
+// and all stopped in time, and otherwise what failed or what still runs.
+//
+// Mistakes in the declarations of controllers and runnables are returned at
+// once, all together, before anything starts. A manager runs once.
+//
+// When a lease was lost, its work is stopped in the same way but without grace,
+// and Run campaigns again.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := m.begin(); err != nil {
+		return err
+	}
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	// What work needs until its end outlives ctx.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+
+	base, work := newGroup(stop), newGroup(stop)
+	m.startServing(serving, base)
+	m.startWork(running, work)
+
+	<-running.Done()
+	m.log.Info("stopping", "cause", context.Cause(running))
+	still := work.wait(m.cfg.GracePeriod + 2*killPeriod)
+	stopServing()
+	still = append(still, base.wait(killPeriod)...)
+
+	errs := []error{work.err(), base.err()}
+	if len(still) > 0 {
+		errs = append(errs, fmt.Errorf("stopped, but this still runs: %s", strings.Join(still, ", ")))
+	}
+	m.log.Info("stopped")
+	return errors.Join(errs...)
+}
+
+// begin closes the declarations and returns what is wrong with them.
+func (m *Manager) begin() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.started {
+		return errors.New("manager: Run was called before; make a new manager")
+	}
+	errs := m.errs
+	names := map[string]bool{}
+	for _, c := range m.controllers {
+		errs = append(errs, c.errs...)
+		if names[c.name] {
+			errs = append(errs, fmt.Errorf("controller %q: the name is used twice", c.name))
+		}
+		names[c.name] = true
+	}
+	names = map[string]bool{}
+	for _, r := range m.runnables {
+		if names[r.Name] {
+			errs = append(errs, fmt.Errorf("runnable %q: the name is used twice", r.Name))
+		}
+		names[r.Name] = true
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("manager: %w", errors.Join(errs...))
+	}
+	m.started = true
+	return nil
+}
+
+// startServing starts what work needs until its end.
+func (m *Manager) startServing(ctx context.Context, g *group) {
+	g.start("cache", func() error { return m.cache.Run(ctx) })
+	g.start("events", func() error { return m.events.Run(ctx) })
+	serve := func(addr string, h http.Handler) {
+		g.start("server on "+addr, func() error { return telemetry.Serve(ctx, addr, h, m.log) })
+	}
+	metrics, health := m.cfg.MetricsAddress, m.cfg.HealthAddress
+	switch {
+	case metrics != "" && metrics == health:
+		serve(metrics, m.Handler())
+	default:
+		if metrics != "" {
+			serve(metrics, m.metricsHandler())
+		}
+		if health != "" {
+			serve(health, m.healthHandler())
+		}
+	}
+}
+
+// startWork starts the sources of the controllers, which a standby needs, too,
+// and the workers, alone or by election.
+func (m *Manager) startWork(ctx context.Context, g *group) {
+	for _, c := range m.controllers {
+		g.start("controller "+c.name, func() error { return c.watch(ctx) })
+		for _, s := range c.external {
+			g.start("source "+s.name+" of controller "+c.name, func() error { return c.feed(ctx, s) })
+		}
+	}
+	for _, r := range m.runnables {
+		if r.Standby {
+			g.start("runnable "+r.Name, func() error { return r.Run(m.withLogger(ctx, "runnable", r.Name)) })
+		}
+	}
+	if m.elector == nil {
+		g.start("work", func() error { return m.work(ctx) })
+		return
+	}
+	g.start("work", func() error {
+		return m.elector.Run(ctx, func(ctx context.Context) error {
+			return m.work(context.WithValue(ctx, fencedKey{}, true))
+		})
+	})
+}
+
+// work runs workers and runnables until ctx ends or one of them fails, and
+// returns when they have ended. An error that wraps lease.ErrNotDrained names
+// those that have not.
+func (m *Manager) work(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	// Reconciles that run when ctx ends get their grace.
+	reconciling, kill := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer kill(nil)
+
+	g := newGroup(fail)
+	for _, c := range m.controllers {
+		for range c.workers {
+			g.start("worker of controller "+c.name, func() error { return c.work(ctx, reconciling) })
+		}
+	}
+	g.start("watchdog", func() error { return m.watchdog(ctx) })
+	for _, r := range m.runnables {
+		if !r.Standby {
+			g.start("runnable "+r.Name, func() error { return r.Run(m.withLogger(ctx, "runnable", r.Name)) })
+		}
+	}
+
+	<-ctx.Done()
+	if !errors.Is(context.Cause(ctx), lease.ErrLost) {
+		g.wait(m.cfg.GracePeriod)
+	}
+	kill(fmt.Errorf("%w: %w", errStopping, context.Cause(ctx)))
+	if still := g.wait(killPeriod); len(still) > 0 {
+		return errors.Join(g.err(), fmt.Errorf("%w: %s", lease.ErrNotDrained, strings.Join(m.describe(still), ", ")))
+	}
+	return g.err()
+}
+
+// describe adds to the names of workers that still run what they reconcile.
+func (m *Manager) describe(names []string) []string {
+	for _, c := range m.controllers {
+		for _, r := range c.running.list() {
+			names = append(names, fmt.Sprintf("reconcile %s of %s by controller %s since %v", r.id, r.req, c.name, time.Since(r.since).Round(time.Millisecond)))
+		}
+	}
+	return names
+}
+
+// Handler returns the handler of /metrics, /healthz and /readyz, for programs
+// that serve HTTP themselves.
+func (m *Manager) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", m.metricsHandler())
+	mux.Handle("/", m.healthHandler())
+	return mux
+}
+
+func (m *Manager) metricsHandler() http.Handler {
+	var handler http.Handler = promhttp.HandlerFor(m.cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	if m.cfg.MetricsAccess != nil {
+		handler = m.cfg.MetricsAccess(handler)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", handler)
+	return mux
+}
+
+func (m *Manager) healthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/healthz", m.healthz)
+	mux.Handle("/healthz/", m.healthz)
+	mux.Handle("/readyz", m.readyz)
+	mux.Handle("/readyz/", m.readyz)
+	return mux
+}
