@@ -3,132 +3,309 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 
 	"github.com/setpoint-dev/setpoint/filter"
 )
 
 // ErrNotCached is what a read of a kind gives that nobody watches, or of a
-// namespace outside the kind's options, or in a form that is not kept. The
+// namespace outside the kind's options, or in a form that is not kept, or while the cache does not run. The
 // reader should ask the server instead.
 var ErrNotCached = errors.New("not cached")
 
 // Cache is a set of watched kinds. Its methods may be called concurrently.
-type Cache struct{}
+type Cache struct {
+	api     *api
+	scheme  *runtime.Scheme
+	mapper  meta.RESTMapper
+	logger  *slog.Logger
+	metrics *metrics
+	options func(schema.GroupVersionKind) Options
+	owners  map[string]bool
+
+	randMu sync.Mutex
+	rand   *rand.Rand
+
+	goroutines sync.WaitGroup // of Run; the counter rises only while state is running
+
+	// mu guards the fields below and those of the kinds. It is taken before any store's.
+	mu    sync.RWMutex
+	state state
+	ctx   context.Context // of Run
+	kinds map[schema.GroupVersionKind]*kind
+}
+
+type state uint8
+
+const (
+	created state = iota
+	running
+	stopped
+)
+
+// kind is what is declared about one kind. It outlives the watch: indexes stay declared.
+type kind struct {
+	indexes []fieldIndex
+	users   int
+	store   *store             // nil without users
+	stop    context.CancelFunc // nil while not running
+}
 
 // New returns a Cache that watches nothing yet and sends no request before Run.
-func New(cfg Config) (*Cache, error) { return &Cache{}, nil }
+func New(cfg Config) (*Cache, error) {
+	if cfg.REST == nil {
+		return nil, errors.New("cache: Config.REST is missing: give the configuration that reaches the API server")
+	}
+	if cfg.Scheme == nil {
+		cfg.Scheme = scheme.Scheme
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	if cfg.HTTP == nil {
+		var err error
+		if cfg.HTTP, err = rest.HTTPClientFor(cfg.REST); err != nil {
+			return nil, fmt.Errorf("cache: make an HTTP client: %w", err)
+		}
+	}
+	api, err := newAPI(cfg.REST, cfg.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	if cfg.Mapper == nil {
+		if cfg.Mapper, err = newMapper(cfg.REST, cfg.HTTP); err != nil {
+			return nil, fmt.Errorf("cache: %w", err)
+		}
+	}
+	owners := map[string]bool{}
+	for _, o := range cfg.FieldOwners {
+		owners[o] = true
+	}
+	c := &Cache{
+		api:     api,
+		scheme:  cfg.Scheme,
+		mapper:  cfg.Mapper,
+		logger:  cfg.Logger,
+		metrics: newMetrics(),
+		options: cfg.optionsOf,
+		owners:  owners,
+		rand:    cfg.Rand,
+		kinds:   map[schema.GroupVersionKind]*kind{},
+	}
+	if err := c.register(cfg.Metrics); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	return c, nil
+}
+
+func (cfg Config) optionsOf(gvk schema.GroupVersionKind) Options {
+	o, found := cfg.Kinds[gvk.GroupKind()]
+	if !found {
+		o = cfg.Default
+	}
+	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+	return o
+}
+
+// newMapper discovers kinds when they are first asked for.
+func newMapper(cfg *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, client)
+	if err != nil {
+		return nil, fmt.Errorf("make a discovery client: %w", err)
+	}
+	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d)), nil
+}
 
 // Run runs the watches until ctx ends, then waits for their goroutines and returns nil.
 // It can be called once.
-func (c *Cache) Run(ctx context.Context) error { return nil }
+func (c *Cache) Run(ctx context.Context) error {
+	c.mu.Lock()
+	if c.state != created {
+		c.mu.Unlock()
+		return errors.New("cache: Run was called before; make a new Cache")
+	}
+	c.state, c.ctx = running, ctx
+	for _, k := range c.kinds {
+		if k.store != nil {
+			c.start(k)
+		}
+	}
+	c.mu.Unlock()
+
+	<-ctx.Done()
+	c.mu.Lock()
+	c.state = stopped
+	c.mu.Unlock()
+	c.goroutines.Wait()
+	return nil
+}
+
+// start starts the watch of a kind; mu is held and the cache runs.
+func (c *Cache) start(k *kind) {
+	ctx, stop := context.WithCancel(c.ctx)
+	k.stop = stop
+	k.store.start(ctx, c)
+}
 
 // Watch declares interest in a kind, before or during Run. The subscriber, if
 // not nil, is called for every change, one call at a time, from a goroutine of
 // the watch; nil declares cached reads only. The watch of a kind is shared by all that
 // declare it.
 func (c *Cache) Watch(gvk schema.GroupVersionKind, subscriber func(filter.Change)) (*Watch, error) {
-	return nil, ErrNotCached
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stopped {
+		return nil, errors.New("cache: it has stopped, nothing can be watched any more")
+	}
+	k := c.kind(gvk)
+	if k.store == nil {
+		f, err := c.form(gvk)
+		if err != nil {
+			return nil, fmt.Errorf("cache: watch %s: %w", gvk, err)
+		}
+		k.store = newStore(c, f, k.indexes)
+		if c.state == running {
+			c.start(k)
+		}
+	}
+	k.users++
+	w := &Watch{cache: c, gvk: gvk, store: k.store, subscriber: newSubscriber(k.store.form, subscriber)}
+	k.store.join(w.subscriber)
+	return w, nil
+}
+
+// kind returns what is declared about a kind; mu is held.
+func (c *Cache) kind(gvk schema.GroupVersionKind) *kind {
+	k := c.kinds[gvk]
+	if k == nil {
+		k = &kind{}
+		c.kinds[gvk] = k
+	}
+	return k
+}
+
+func (c *Cache) form(gvk schema.GroupVersionKind) (*form, error) {
+	if gvk.Version == "" || gvk.Kind == "" {
+		return nil, errors.New("a kind needs a version and a name")
+	}
+	o := c.options(gvk)
+	return newForm(c.scheme, gvk, retention{
+		metadataOnly:  o.MetadataOnly,
+		managedFields: o.KeepManagedFields,
+		owners:        c.owners,
+	})
 }
 
 // Watch is one user's interest in one kind.
-type Watch struct{}
+type Watch struct {
+	cache      *Cache
+	gvk        schema.GroupVersionKind
+	store      *store
+	subscriber *subscriber
+	once       sync.Once
+}
 
 // Synced is closed when the first listing is stored and delivered to this subscriber.
-func (w *Watch) Synced() <-chan struct{} { return nil }
+func (w *Watch) Synced() <-chan struct{} { return w.subscriber.synced }
 
 // Err is what the watch last failed with, or nil while it is healthy.
-func (w *Watch) Err() error { return nil }
+func (w *Watch) Err() error { return w.store.err() }
 
 // WaitSynced waits for Synced or the end of ctx; then the error says what the watch
 // last failed with.
-func (w *Watch) WaitSynced(ctx context.Context) error { return nil }
+func (w *Watch) WaitSynced(ctx context.Context) error {
+	select {
+	case <-w.subscriber.synced:
+		return nil
+	case <-ctx.Done():
+		return w.store.waitError(ctx, "first listing")
+	}
+}
 
 // Close ends the interest. The subscriber is not called again, but a call already
 // running may still be about to return. The last Close of a kind stops its watch
 // and frees its objects. Further calls do nothing.
-func (w *Watch) Close() {}
+func (w *Watch) Close() {
+	w.once.Do(func() {
+		w.store.leave(w.subscriber)
+		c := w.cache
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		k := c.kinds[w.gvk]
+		if k.users--; k.users > 0 {
+			return
+		}
+		k.store = nil
+		if k.stop != nil {
+			k.stop()
+			k.stop = nil
+		}
+	})
+}
 
 // Index declares a field index by which List can select: fn returns the values of an object
-// (typed if the scheme knows the kind, else unstructured; it must not be changed or kept).
-// It starts nothing and never blocks. It must be declared before the kind is watched.
+// (typed if the scheme knows the kind, else unstructured; it must not be changed or kept). It is called once for every state
+// of an object, as it arrives, which makes every object of the kind be decoded then.
+// Index starts nothing and never blocks. It must be declared before the kind is watched.
 func (c *Cache) Index(gvk schema.GroupVersionKind, name string, fn func(runtime.Object) []string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.kind(gvk)
+	switch {
+	case k.store != nil:
+		return fmt.Errorf("cache: index %q of %s: the kind is watched already: declare its indexes before", name, gvk)
+	case name == "" || name == "metadata.name" || name == "metadata.namespace":
+		return fmt.Errorf("cache: index %q of %s: the name is reserved", name, gvk)
+	case slices.ContainsFunc(k.indexes, func(x fieldIndex) bool { return x.name == name }):
+		return fmt.Errorf("cache: index %q of %s is declared twice", name, gvk)
+	}
+	k.indexes = append(slices.Clip(k.indexes), fieldIndex{name: name, values: fn})
 	return nil
 }
 
-// Covers reports whether a watch is declared whose scope holds the namespace. The empty
-// namespace stands for cluster-scoped objects and for a List over everything in the
-// kind's scope, so it is covered whenever the kind is watched.
-func (c *Cache) Covers(gvk schema.GroupVersionKind, namespace string) bool { return false }
-
-// Matches reports whether the cache could ever show the object: its kind is watched and the object
-// lies in the namespaces and selectors of the kind's options. Where a field
-// selector cannot be decided from obj it says true.
-func (c *Cache) Matches(gvk schema.GroupVersionKind, obj metav1.Object) bool { return false }
-
-// Get decodes one object into a private copy: a typed object,
-// *unstructured.Unstructured or *metav1.PartialObjectMetadata. It waits for the kind's first listing. Errors:
-// ErrNotCached; NotFound as the API server words it; the end of ctx together
-// with what the watch last failed with.
-func (c *Cache) Get(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, into runtime.Object) error {
-	return ErrNotCached
+// lookup returns the store of a watched kind.
+func (c *Cache) lookup(gvk schema.GroupVersionKind) (*store, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	k := c.kinds[gvk]
+	switch {
+	case k == nil || k.store == nil:
+		return nil, fmt.Errorf("%s: %w: nobody watches the kind", gvk, ErrNotCached)
+	case c.state != running:
+		return nil, fmt.Errorf("%s: %w: the cache does not run", gvk, ErrNotCached)
+	}
+	return k.store, nil
 }
 
-// ListOptions selects what List returns. The zero value selects everything.
-type ListOptions struct {
-	Namespace string          // empty: all namespaces of the kind's scope
-	Labels    labels.Selector // nil: everything
-	Fields    fields.Selector // nil: everything; over declared indexes, metadata.name and metadata.namespace
-	Limit     int64           // 0: no limit; more objects than this are cut off, without a continue token
+// mapping finds the resource of a kind.
+func (c *Cache) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
+	}
+	return mapping, nil
 }
 
-// List decodes the selected objects of the kind gvk (the item's kind, not the list's)
-// into a typed list, *unstructured.UnstructuredList or
-// *metav1.PartialObjectMetadataList, replacing its items: private copies, sorted by namespace and name,
-// all as of one instant, whose resourceVersion is the list's. It waits
-// and fails like Get.
-func (c *Cache) List(ctx context.Context, gvk schema.GroupVersionKind, opts ListOptions, into runtime.Object) error {
-	return ErrNotCached
-}
-
-// Entry is one object as the cache holds it: immutable, and valid however long it is kept.
-type Entry struct{}
-
-// Peek returns what the cache holds under the key now. It waits for nothing, and reports false when there is
-// no such object or the kind is not cached.
-func (c *Cache) Peek(gvk schema.GroupVersionKind, key types.NamespacedName) (Entry, bool) {
-	return Entry{}, false
-}
-
-// ResourceVersion is the object's revision.
-func (e Entry) ResourceVersion() string { return "" }
-
-// UID is the object's UID.
-func (e Entry) UID() types.UID { return "" }
-
-// ManagedFields returns a private copy of the managedFields entries that were kept: those of the managers
-// in Config.FieldOwners, or all with KeepManagedFields.
-func (e Entry) ManagedFields() []metav1.ManagedFieldsEntry { return nil }
-
-// Decode decodes a private copy, as Get does.
-func (e Entry) Decode(into runtime.Object) error { return nil }
-
-// WaitRevision waits until the cache has surely seen revision rv of the kind: every change up to it, in
-// the scope that holds the namespace (empty: in all of the kind's scope), is in
-// the store. It never waits longer than ctx. An rv that is no number is an
-// error at once.
-func (c *Cache) WaitRevision(ctx context.Context, gvk schema.GroupVersionKind, namespace, rv string) error {
-	return nil
-}
-
-// WaitGone waits until the cache holds no object of that UID under the key. It
-// never waits longer than ctx.
-func (c *Cache) WaitGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID) error {
-	return nil
+// resetMapper makes the mapper discover kinds anew.
+func (c *Cache) resetMapper() {
+	if m, ok := c.mapper.(meta.ResettableRESTMapper); ok {
+		m.Reset()
+	}
 }

@@ -1,0 +1,141 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// Covers reports whether a watch is declared, and the cache runs, whose scope holds the namespace. The empty
+// namespace stands for cluster-scoped objects and for a List over everything in the
+// kind's scope, so it is covered whenever the kind is watched.
+func (c *Cache) Covers(gvk schema.GroupVersionKind, namespace string) bool {
+	s, err := c.lookup(gvk)
+	return err == nil && s.covers(namespace)
+}
+
+// Matches reports whether the cache could ever show the object: its kind is watched and the object
+// lies in the namespaces and selectors of the kind's options. Where a field
+// selector cannot be decided from obj it says true.
+func (c *Cache) Matches(gvk schema.GroupVersionKind, obj metav1.Object) bool {
+	s, err := c.lookup(gvk)
+	if err != nil || !s.covers(obj.GetNamespace()) {
+		return false
+	}
+	if o := s.options.Labels; o != nil && !o.Matches(labels.Set(obj.GetLabels())) {
+		return false
+	}
+	return s.options.Fields == nil || fieldsMatch(s.options.Fields, obj)
+}
+
+// fieldsMatch evaluates a field selector on an object at hand.
+func fieldsMatch(selector fields.Selector, obj metav1.Object) bool {
+	var tree map[string]any
+	for _, r := range selector.Requirements() {
+		var value string
+		switch r.Field {
+		case "metadata.name":
+			value = obj.GetName()
+		case "metadata.namespace":
+			value = obj.GetNamespace()
+		default:
+			if tree == nil {
+				var err error
+				if tree, err = runtime.DefaultUnstructuredConverter.ToUnstructured(obj); err != nil {
+					return true
+				}
+			}
+			value = fieldValue(tree, r.Field)
+		}
+		if (value == r.Value) != (r.Operator != selection.NotEquals) {
+			return false
+		}
+	}
+	return true
+}
+
+// WaitRevision waits until the cache has surely seen revision rv of the kind: every change up to it, in
+// the scope that holds the namespace (empty: in all of the kind's scope), is in
+// the store. It never waits longer than ctx. An rv that is no number is an
+// error at once, as is a kind that is not cached (ErrNotCached).
+func (c *Cache) WaitRevision(ctx context.Context, gvk schema.GroupVersionKind, namespace, rv string) error {
+	s, err := c.lookup(gvk)
+	if err != nil {
+		return err
+	}
+	if _, err := resourceversion.CompareResourceVersion(rv, rv); err != nil {
+		return fmt.Errorf("wait for revision %q of %s: %w", rv, gvk, err)
+	}
+	return s.wait(ctx, "revision "+rv, func() bool { return s.seen(namespace, rv) })
+}
+
+// WaitGone waits until the cache holds no object of that UID under the key. It
+// never waits longer than ctx.
+func (c *Cache) WaitGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID) error {
+	s, err := c.lookup(gvk)
+	if err != nil {
+		return err
+	}
+	return s.wait(ctx, fmt.Sprintf("end of %s", key), func() bool {
+		o := s.get(joinKey(key))
+		return o == nil || o.uid != string(uid)
+	})
+}
+
+// wait waits until reached says so, which is called with mu held.
+func (s *store) wait(ctx context.Context, what string, reached func() bool) error {
+	if err := s.waitSynced(ctx); err != nil {
+		return err
+	}
+	for {
+		s.mu.Lock()
+		if reached() {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.progress == nil {
+			s.progress = make(chan struct{})
+		}
+		progress := s.progress
+		s.mu.Unlock()
+		select {
+		case <-progress:
+		case <-s.stopped:
+			return fmt.Errorf("%s: %w: its watch was stopped", s.form.gvk, ErrNotCached)
+		case <-ctx.Done():
+			return s.waitError(ctx, what)
+		}
+	}
+}
+
+// seen reports whether all scopes that hold the namespace have seen a revision; mu is held.
+func (s *store) seen(namespace, rv string) bool {
+	for _, sc := range s.scopes {
+		if sc.version != rv && !newer(sc.version, rv) && (namespace == "" || sc.namespace == "" || sc.namespace == namespace) {
+			return false
+		}
+	}
+	return true
+}
+
+// resource names the kind in errors as the server does.
+func (s *store) resource() schema.GroupResource {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.groupResource
+}
+
+// clusterScoped reports whether the kind is known to have no namespaces.
+func (s *store) clusterScoped() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.scopes) == 1 && s.scopes[0].namespace == ""
+}
