@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/setpoint-dev/setpoint/cache"
@@ -43,8 +45,8 @@ type Config struct {
 	// would change nothing.
 	FieldOwner string
 
-	// OwnWriteWait is the longest time that a cached read waits for the client's
-	// own writes to reach the cache before it goes to the server. Zero is 2 s.
+	// OwnWriteWait is the longest time, counted from the write, that cached
+	// reads wait for it to reach the cache before they go to the server. Zero is 2 s.
 	OwnWriteWait time.Duration
 
 	// Gate sees every request before it leaves. Nil lets all pass.
@@ -57,26 +59,89 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
+const defaultOwnWriteWait = 2 * time.Second
+
 // Client reads and writes API objects. Its methods may be called concurrently,
 // though not with the same object. A method that returns no error has set the passed
 // object to what the server or the cache answered, nothing of what it held
-// before remaining; a method that fails leaves it as it was.
+// before remaining; a method that fails leaves it as it was, but for its kind.
 type Client struct {
-	scheme *runtime.Scheme
-	mapper meta.RESTMapper
+	scheme     *runtime.Scheme
+	mapper     meta.RESTMapper
+	rest       rest.Interface
+	codec      *codec
+	cache      *cache.Cache // nil: none
+	own        *ownWrites
+	fieldOwner string
+	gate       Gate
+	log        *slog.Logger
+	metrics    *metrics
 }
 
-// ErrNotSent is returned by a [Gate] that keeps a write from being sent but
-// wants the caller to go on as if it had been.
-var ErrNotSent = errors.New("request not sent")
-
 // New returns a Client. It sends no request.
-func New(cfg Config) (*Client, error) { return &Client{}, nil }
+func New(cfg Config) (*Client, error) {
+	if cfg.REST == nil {
+		return nil, errors.New("client: Config.REST is required")
+	}
+	if cfg.OwnWriteWait < 0 {
+		return nil, fmt.Errorf("client: Config.OwnWriteWait is %v, which is negative; AllowStale reads without waiting", cfg.OwnWriteWait)
+	}
+	if cfg.Scheme == nil {
+		cfg.Scheme = clientgoscheme.Scheme
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Gate == nil {
+		cfg.Gate = openGate
+	}
+	if cfg.OwnWriteWait == 0 {
+		cfg.OwnWriteWait = defaultOwnWriteWait
+	}
+	codec, err := newCodec(cfg.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	metrics, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	c := &Client{
+		scheme:     cfg.Scheme,
+		codec:      codec,
+		cache:      cfg.Cache,
+		fieldOwner: cfg.FieldOwner,
+		gate:       cfg.Gate,
+		log:        cfg.Logger,
+		metrics:    metrics,
+	}
+	if err := c.connect(cfg); err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	c.own = newOwnWrites(cfg.Cache, c.mapper, cfg.OwnWriteWait)
+	return c, nil
+}
 
-// NewMapper returns a mapper of kinds to resources that asks the server when
-// it is first used, and again when it does not know a kind, so that it finds custom resources that
-// are installed later. HTTP may be nil.
-func NewMapper(config *rest.Config, http *http.Client) (meta.RESTMapper, error) { return nil, nil }
+// connect sets up what reaches the server.
+func (c *Client) connect(cfg Config) (err error) {
+	config := unlimited(cfg.REST)
+	config.NegotiatedSerializer = c.codec.negotiated
+	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
+		config.WarningHandlerWithContext = warnings{c.log}
+	}
+	if cfg.HTTP == nil {
+		if cfg.HTTP, err = rest.HTTPClientFor(config); err != nil {
+			return fmt.Errorf("HTTP client: %w", err)
+		}
+	}
+	if c.rest, err = rest.UnversionedRESTClientForConfigAndClient(config, cfg.HTTP); err != nil {
+		return err
+	}
+	if c.mapper = cfg.Mapper; c.mapper == nil {
+		c.mapper, err = NewMapper(cfg.REST, cfg.HTTP)
+	}
+	return err
+}
 
 // Scheme is the client's scheme.
 func (c *Client) Scheme() *runtime.Scheme { return c.scheme }
@@ -89,67 +154,53 @@ func (c *Client) GroupVersionKind(obj runtime.Object) (schema.GroupVersionKind, 
 	return kindOf(obj, c.scheme)
 }
 
-// Get reads one object into obj, from the cache when it covers the kind and the
-// namespace, else from the server. A missing object is an error that apierrors.IsNotFound knows.
-func (c *Client) Get(ctx context.Context, key types.NamespacedName, obj Object, opts ...GetOption) error {
-	return nil
+// IsNamespaced reports whether the objects of obj's kind live in namespaces. It
+// may have to ask the server.
+func (c *Client) IsNamespaced(obj runtime.Object) (bool, error) {
+	gvk, err := kindOf(obj, c.scheme)
+	if err != nil {
+		return false, err
+	}
+	t, err := c.target(gvk, types.NamespacedName{})
+	return err == nil && t.namespaced(), err
 }
 
-// List reads the selected objects into list, from the cache when it covers
-// the kind and the namespace, else from the server.
-func (c *Client) List(ctx context.Context, list ObjectList, opts ...ListOption) error { return nil }
-
-// Create creates obj.
-func (c *Client) Create(ctx context.Context, obj Object, opts ...CreateOption) error { return nil }
-
-// Update replaces the object with obj. If obj has a resourceVersion, the object must
-// still be at it. An Update of what the cache surely has already is not sent.
-func (c *Client) Update(ctx context.Context, obj Object, opts ...UpdateOption) error { return nil }
-
-// Patch changes the object of obj's name by the patch. An empty patch is not sent.
-func (c *Client) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
-	return nil
+// target finds the resource of a kind. A namespace is dropped where there is none.
+func (c *Client) target(gvk schema.GroupVersionKind, key types.NamespacedName) (target, error) {
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return target{}, fmt.Errorf("the server has no kind %v: is its CustomResourceDefinition installed? %w", gvk, err)
+	}
+	if err != nil {
+		return target{}, fmt.Errorf("find the resource of kind %v: %w", gvk, err)
+	}
+	t := target{gvk: gvk, mapping: mapping, key: key}
+	if !t.namespaced() {
+		t.key.Namespace = ""
+	}
+	return t, nil
 }
 
-// Apply declares the fields of obj as wanted, by server-side apply. An Apply
-// that would change nothing, judged by the cache, is not sent.
-func (c *Client) Apply(ctx context.Context, obj Object, opts ...ApplyOption) error { return nil }
-
-// Delete deletes the object. If obj has a UID, only the object of that UID is deleted.
-func (c *Client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error { return nil }
-
-// DeleteAllOf deletes the selected objects of obj's kind.
-func (c *Client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
-	return nil
+// targetOf is the target of an object by its own name, which must be complete
+// unless the server is to generate it.
+func (c *Client) targetOf(obj Object, generated bool) (target, error) {
+	gvk, err := kindOf(obj, c.scheme)
+	if err != nil {
+		return target{}, err
+	}
+	t, err := c.target(gvk, KeyOf(obj))
+	if err != nil {
+		return target{}, err
+	}
+	return t, t.complete(generated)
 }
 
-// Status is the status subresource: short for SubResource("status").
-func (c *Client) Status() *SubResource { return c.SubResource("status") }
+// warnings logs the warnings of the server.
+type warnings struct{ log *slog.Logger }
 
-// SubResource is the subresource of that name of any object.
-func (c *Client) SubResource(name string) *SubResource { return &SubResource{client: c, name: name} }
-
-// SubResource reads and writes one subresource. Its reads are live.
-type SubResource struct {
-	client *Client
-	name   string
+func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _ string, text string) {
+	// 299 is the code that the API server uses; others belong to proxies.
+	if code == 299 && text != "" {
+		w.log.WarnContext(ctx, "the API server warns", "warning", text)
+	}
 }
-
-// Get reads the subresource of obj into body.
-func (s *SubResource) Get(ctx context.Context, obj, body Object) error { return nil }
-
-// Create posts body to the subresource of obj and sets body to the answer, if it is of body's kind.
-func (s *SubResource) Create(ctx context.Context, obj, body Object, opts ...CreateOption) error {
-	return nil
-}
-
-// Update replaces the subresource.
-func (s *SubResource) Update(ctx context.Context, obj Object, opts ...UpdateOption) error { return nil }
-
-// Patch changes the subresource.
-func (s *SubResource) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
-	return nil
-}
-
-// Apply applies the subresource's part of obj.
-func (s *SubResource) Apply(ctx context.Context, obj Object, opts ...ApplyOption) error { return nil }

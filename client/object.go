@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -106,4 +105,13 @@ func (t target) String() string {
 	return strings.TrimSpace(t.gvk.Kind + " " + name)
 }
 
-var errNoNamespace = errors.New("the object needs a namespace")
+// complete reports what the address of one object lacks.
+func (t target) complete(generated bool) error {
+	switch {
+	case t.key.Name == "" && !generated:
+		return fmt.Errorf("%s: the object needs a name", t)
+	case t.namespaced() && t.key.Namespace == "":
+		return fmt.Errorf("%s: the object needs a namespace", t)
+	}
+	return nil
+}

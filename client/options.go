@@ -214,7 +214,7 @@ func (p Preconditions) toDelete(o *deleteOptions) {
 	}
 }
 
-// SubResourceBody is the object to send in an Update or Patch of a
+// SubResourceBody is the object to send in an Update, Patch or Apply of a
 // subresource that has a kind of its own, such as an autoscaling/v1 Scale.
 // Without it the object itself is sent, as "status" wants it.
 func SubResourceBody(body Object) BodyOption { return BodyOption{body} }
@@ -224,3 +224,4 @@ type BodyOption struct{ body Object }
 
 func (b BodyOption) toUpdate(o *writeOptions) { o.body = b.body }
 func (b BodyOption) toPatch(o *writeOptions)  { o.body = b.body }
+func (b BodyOption) toApply(o *writeOptions)  { o.body = b.body }

@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-dev/setpoint/apply"
+)
+
+// Apply declares the fields of obj as wanted, by server-side apply: the object
+// is created if it does not exist, fields that this owner applied before and
+// that are missing now are removed, and fields of others stay. What a typed obj declares
+// is what [apply.From] takes from it. If obj has a UID, only the object of that
+// UID is changed, and none is created.
+//
+// An Apply that would change nothing, judged by the cache, is not sent: obj is
+// then set to the cached object.
+func (c *Client) Apply(ctx context.Context, obj Object, opts ...ApplyOption) error {
+	var o writeOptions
+	for _, opt := range opts {
+		opt.toApply(&o)
+	}
+	t, err := c.targetOf(obj, false)
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	want, err := apply.From(obj, t.gvk)
+	if err != nil {
+		return explain("apply", t, err)
+	}
+	return c.apply(ctx, t, "", obj, obj, want, o)
+}
+
+// apply applies want to the target or a subresource, and reads the answer into into.
+func (c *Client) apply(ctx context.Context, t target, subresource string, obj, into Object, want *unstructured.Unstructured, o writeOptions) error {
+	what := verbOf("apply", subresource)
+	if err := o.check(t, obj); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if o.owner == "" {
+		o.owner = c.fieldOwner
+	}
+	if o.owner == "" {
+		return explain(what, t, errors.New("an apply needs a field owner: set Config.FieldOwner or pass FieldOwner"))
+	}
+	if o.ifUnchanged {
+		want.SetResourceVersion(obj.GetResourceVersion())
+	}
+	if !o.dryRun && into == obj && c.isApplied(t, subresource, into, want, o.owner) {
+		return c.skip("apply", t)
+	}
+	body, err := json.Marshal(want)
+	if err != nil {
+		return explain(what, t, fmt.Errorf("encode: %w", err))
+	}
+	in := call{
+		Request:     Request{Verb: "patch", Subresource: subresource, DryRun: o.dryRun},
+		params:      o.params(""),
+		contentType: string(types.ApplyPatchType),
+		body:        body,
+	}
+	return c.write(ctx, t, change{
+		call: in, what: what, into: into, part: into != obj, uid: obj.GetUID(), revision: want.GetResourceVersion(),
+	})
+}
+
+// isApplied reports whether applying want would surely change nothing: the cache
+// has everything this client wrote, and the cached object has all wanted values and
+// says that the owner applied just these fields. It then sets obj to the cached
+// object.
+func (c *Client) isApplied(t target, subresource string, obj Object, want *unstructured.Unstructured, owner string) bool {
+	if c.cache == nil || !c.settled(t) {
+		return false
+	}
+	entry, ok := c.cache.Peek(t.gvk, t.key)
+	if !ok || !fits(want.GetUID(), entry.UID()) || !fits(want.GetResourceVersion(), entry.ResourceVersion()) {
+		return false
+	}
+	fields := appliedFields(entry.ManagedFields(), owner, want.GetAPIVersion(), subresource)
+	if fields == nil {
+		return false
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(t.gvk)
+	if err := entry.Decode(live); err != nil {
+		return false
+	}
+	if !declares(fields, want.Object, live.Object) {
+		return false
+	}
+	cached := newLike(obj)
+	cached.GetObjectKind().SetGroupVersionKind(t.gvk)
+	if err := entry.Decode(cached); err != nil {
+		return false
+	}
+	setKind(cached, t.gvk)
+	assign(obj, cached)
+	return true
+}
+
+// settled reports whether the cache has all that this client wrote under the target's key.
+func (c *Client) settled(t target) bool {
+	for _, w := range c.own.in(t.mapping.Resource.GroupResource(), t.key) {
+		if !c.own.reached(t.gvk, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether a precondition holds; an empty one always does.
+func fits[S ~string](want, have S) bool { return want == "" || want == have }
+
+// appliedFields returns the field set of the owner's last apply, or nil if that is not known.
+func appliedFields(entries []metav1.ManagedFieldsEntry, owner, apiVersion, subresource string) map[string]any {
+	for _, entry := range entries {
+		if entry.Manager != owner || entry.Operation != metav1.ManagedFieldsOperationApply ||
+			entry.Subresource != subresource || entry.APIVersion != apiVersion || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
+			return nil
+		}
+		return fields
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-dev/setpoint/cache"
+)
+
+// maxAsks is how many keys of unknown state one read asks the server about before it
+// goes live itself.
+const maxAsks = 16
+
+var errUnknown = errors.New("what the server holds is not known")
+
+// readsCache reports whether the cache may answer a read of the target, after waiting for what
+// this client wrote there. The error is the end of ctx.
+func (c *Client) readsCache(ctx context.Context, t target, o getOptions) (bool, error) {
+	if c.cache == nil || o.live || !c.cache.Covers(t.gvk, t.key.Namespace) {
+		return false, nil
+	}
+	if o.stale {
+		return true, nil
+	}
+	resource := t.mapping.Resource.GroupResource()
+	writes := c.own.in(resource, t.key)
+	if len(writes) == 0 {
+		return true, nil
+	}
+	start := time.Now()
+	behind, err := c.catchUp(ctx, t, writes)
+	c.metrics.waits.WithLabelValues(resource.String()).Observe(time.Since(start).Seconds())
+	if err != nil || !behind {
+		return err == nil, err
+	}
+	c.metrics.stale.WithLabelValues(resource.String()).Inc()
+	return false, nil
+}
+
+// catchUp waits until the cache has the writes, each until its own time is up,
+// and reports whether it is still behind.
+func (c *Client) catchUp(ctx context.Context, t target, writes []write) (behind bool, err error) {
+	resource := t.mapping.Resource.GroupResource()
+	if known, err := c.askAll(ctx, t, writes); err != nil {
+		return true, ctx.Err()
+	} else if known {
+		writes = c.own.in(resource, t.key)
+	}
+	for _, w := range writes {
+		until, cancel := context.WithDeadline(ctx, w.until)
+		err := c.own.await(until, t.gvk, w)
+		cancel()
+		if err == nil {
+			c.own.settle(resource, w)
+			continue
+		}
+		if ctx.Err() != nil {
+			return true, context.Cause(ctx)
+		}
+		c.fellBehind(ctx, t, w, err)
+		return true, nil
+	}
+	return false, nil
+}
+
+// fellBehind says once that the cache does not show a write in time. An object that
+// should be gone is asked about again: it may be kept after all, as a namespace is by
+// finalizers that are not in its metadata.
+func (c *Client) fellBehind(ctx context.Context, t target, w write, err error) {
+	if w.told {
+		return
+	}
+	now := w.pending
+	now.told = true
+	now.unknown = now.unknown || now.gone != ""
+	c.own.replace(t.mapping.Resource.GroupResource(), w, now)
+	c.log.WarnContext(ctx, "the cache does not show an own write in time: reading from the server until it does",
+		"kind", t.gvk.Kind, "namespace", w.key.Namespace, "name", w.key.Name, "revision", w.revision, "error", err)
+}
+
+// askAll asks the server about the keys whose state is not known, and reports whether there were any. The
+// error is that of a request.
+func (c *Client) askAll(ctx context.Context, t target, writes []write) (asked bool, err error) {
+	asks := 0
+	for _, w := range writes {
+		if !w.unknown {
+			continue
+		}
+		if asks++; asks > maxAsks {
+			return true, errUnknown
+		}
+		if err := c.ask(ctx, t, w); err != nil {
+			c.log.WarnContext(ctx, "cannot find out what became of a write: reading from the server meanwhile",
+				"kind", t.gvk.Kind, "namespace", w.key.Namespace, "name", w.key.Name, "error", err)
+			return true, err
+		}
+	}
+	return asks > 0, nil
+}
+
+// ask finds out what the cache must show under a key, or under all keys of a
+// collection, by reading the metadata that the server has now.
+//
+// What the cache shows is read first: an object that the cache has and the
+// server has not is then surely gone, rather than created in between.
+func (c *Client) ask(ctx context.Context, t target, w write) error {
+	shown, err := c.shown(ctx, t, w)
+	if err != nil {
+		return err
+	}
+	var live metav1.PartialObjectMetadataList
+	o := listOptions{}
+	if w.key.Name != "" {
+		o.fields = []fields.Selector{fields.OneTermEqualSelector("metadata.name", w.key.Name)}
+	}
+	t.key = types.NamespacedName{Namespace: w.key.Namespace}
+	if err := c.listLive(ctx, t, o, &live); err != nil {
+		return err
+	}
+	now := w.pending
+	now.unknown = false
+	exists := map[types.UID]bool{}
+	for i := range live.Items {
+		item := &live.Items[i]
+		exists[item.UID] = true
+		if _, ok := shown[KeyOf(item)]; ok || c.cache.Matches(t.gvk, item) {
+			now.revision = later(now.revision, item.ResourceVersion)
+		}
+	}
+	if exists[now.gone] {
+		now.gone = ""
+	}
+	resource := t.mapping.Resource.GroupResource()
+	c.own.replace(resource, w, now)
+	for key, uid := range shown {
+		if uid != "" && !exists[uid] {
+			t.key = key
+			c.own.record(t.gvk, t, func(p *pending) { p.gone, p.until = uid, w.until })
+		}
+	}
+	return nil
+}
+
+// shown returns the UIDs of the objects that the cache shows under the key or in the
+// collection, or may yet show because this client wrote them.
+func (c *Client) shown(ctx context.Context, t target, w write) (map[types.NamespacedName]types.UID, error) {
+	shown := map[types.NamespacedName]types.UID{}
+	if w.key.Name != "" {
+		if entry, ok := c.cache.Peek(t.gvk, w.key); ok {
+			shown[w.key] = entry.UID()
+		}
+	} else {
+		ctx, cancel := context.WithDeadline(ctx, w.until)
+		defer cancel()
+		var list metav1.PartialObjectMetadataList
+		if err := c.cache.List(ctx, t.gvk, cache.ListOptions{Namespace: w.key.Namespace}, &list); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			shown[KeyOf(&list.Items[i])] = list.Items[i].UID
+		}
+	}
+	for _, own := range c.own.in(t.mapping.Resource.GroupResource(), w.key) {
+		if own.key.Name != "" && own.revision != "" && own.uid != "" {
+			shown[own.key] = own.uid
+		}
+	}
+	return shown, nil
+}
