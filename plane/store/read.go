@@ -120,12 +120,12 @@ func (r *resource) snapshotForList(at uint64, prefix, from string, opts storage.
 // expiredContinue is the error for a continue token whose revision is compacted. It carries a token to go on with at the
 // newest revision.
 func expiredContinue(from, prefix string) error {
+	const tooOld = "The provided continue parameter is too old to display a consistent list result" // clients know these words
 	next, err := storage.EncodeContinue(from, prefix, -1)
 	if err != nil {
-		return apierrors.NewResourceExpired("The continue parameter is too old to display a consistent list result. Start a new list without it.")
+		return apierrors.NewResourceExpired(tooOld + ". Start a new list without it.")
 	}
-	expired := apierrors.NewResourceExpired("The continue parameter is too old to display a consistent list result. " +
-		"Start a new list without it, or use the continue token in this response for the rest of the list as it is now: " +
+	expired := apierrors.NewResourceExpired(tooOld + ". Start a new list without it, or use the continue token in this response for the rest of the list as it is now: " +
 		"objects changed since the first part was read may then be missing or appear twice.")
 	expired.ErrStatus.ListMeta.Continue = next
 	return expired

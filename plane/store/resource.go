@@ -169,7 +169,7 @@ func (r *resource) open(ctx context.Context, key string, sealed []byte) (data []
 	}
 	data, stale, err = r.Transformer.TransformFromStorage(ctx, sealed, dataKey(key))
 	if err != nil {
-		return nil, false, storage.NewInternalError(err)
+		return nil, false, storage.NewInternalError(fmt.Errorf("unable to transform key %q: %w", key, err))
 	}
 	return data, stale, nil
 }

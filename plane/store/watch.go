@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -282,7 +283,7 @@ func (w *watcher) event(c mvcc.Change[*record]) (watch.Event, error) {
 	if c.OldRevision != 0 && (c.Deleted || !w.all) {
 		// The object as it was, with the revision at which it ceased to be so.
 		if old, err = w.decode(c.Key, c.Old, c.Revision); err != nil {
-			return watch.Event{}, err
+			return watch.Event{}, unreadable(c, err)
 		}
 	}
 	is := obj != nil && w.selects(obj)
@@ -296,6 +297,20 @@ func (w *watcher) event(c mvcc.Change[*record]) (watch.Event, error) {
 		return watch.Event{Type: watch.Deleted, Object: old}, nil
 	}
 	return watch.Event{}, nil
+}
+
+// unreadable is the error for a change whose old object cannot be decoded. A deletion of such an object is what its owner
+// wants, so the reader is told that it is one.
+func unreadable(c mvcc.Change[*record], err error) error {
+	if !c.Deleted {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusInternalServerError,
+		Reason:  metav1.StatusReasonStoreReadError,
+		Message: fmt.Sprintf("saw a DELETED event, but object data is corrupt: %s: %v", c.Key, err),
+	}}
 }
 
 func (w *watcher) decode(key string, r *record, revision uint64) (runtime.Object, error) {
