@@ -41,6 +41,8 @@ type Manager struct {
 	randMu sync.Mutex
 	rand   *rand.Rand
 
+	terms int // how often work was begun; used by one goroutine at a time
+
 	mu          sync.Mutex
 	errs        []error // mistakes in declarations
 	controllers []*Controller

@@ -146,7 +146,11 @@ func (m *Manager) work(ctx context.Context) error {
 	defer kill(nil)
 
 	g := newGroup(fail)
+	m.terms++
 	for _, c := range m.controllers {
+		if m.terms > 1 {
+			g.start("take-over of controller "+c.name, func() error { return c.takeOver(ctx) })
+		}
 		for range c.workers {
 			g.start("worker of controller "+c.name, func() error { return c.work(ctx, reconciling) })
 		}

@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/setpoint-dev/setpoint/cache"
@@ -20,9 +17,6 @@ import (
 
 // mappingPeriod is the time between two questions for the scope of a kind.
 const mappingPeriod = time.Second
-
-// wideFanOut is from how many requests on a change that brings them is warned of.
-const wideFanOut = 1000
 
 // startupPatience is after how long, again and again, a controller that still
 // waits for its sources says so in the log.
@@ -206,40 +200,6 @@ func (c *Controller) waitForMapping(ctx context.Context) bool {
 	}
 }
 
-// add puts a request into the queue because of a change.
-func (c *Controller) add(r Request, s string, change filter.Change) {
-	class := queue.Fresh
-	if change.Initial {
-		class = queue.Listed
-	}
-	object := change.Latest().Meta()
-	c.queue.Add(r, class, queue.Cause{
-		Source:  s,
-		Kind:    kindName(change.Kind),
-		Object:  objectName(object),
-		Verb:    change.Verb(),
-		Version: object.ResourceVersion,
-	})
-}
-
-// onPrimary is told of changes of primary objects.
-func (c *Controller) onPrimary(_ context.Context, change filter.Change) {
-	if !pauseChanged(change) && !passes(c.filters, change) {
-		return
-	}
-	c.add(RequestFor(change.Latest().Meta()), "For", change)
-}
-
-// passes reports whether all filters let a change pass. Deletions always do.
-func passes(filters []filter.Filter, change filter.Change) bool {
-	return change.Deletion() || filter.And(filters...)(change)
-}
-
-func objectName(object *metav1.ObjectMeta) string { return RequestFor(object).String() }
-
-// kindName returns a kind as "Deployment.apps", and "Pod" in the core group.
-func kindName(gvk schema.GroupVersionKind) string { return gvk.GroupKind().String() }
-
 // owns declares a source of objects that primary objects control.
 func (c *Controller) owns(obj client.Object, filters []filter.Filter) {
 	c.watchKind("Owns", obj, func(_ context.Context, change filter.Change) {
@@ -247,40 +207,6 @@ func (c *Controller) owns(obj client.Object, filters []filter.Filter) {
 			c.onOwned(change)
 		}
 	})
-}
-
-// onOwned is told of changes of objects that may have an owner. An object that
-// changes its owner wakes both.
-func (c *Controller) onOwned(change filter.Change) {
-	var woken Request
-	for _, state := range []*filter.State{change.New, change.Old} {
-		if state == nil {
-			continue
-		}
-		if r, ok := c.ownerOf(state.Meta()); ok && r != woken {
-			c.add(r, "Owns", change)
-			woken = r
-		}
-	}
-}
-
-// ownerOf returns the request for the primary object that controls an object.
-// An owner that is known under its name by another UID is another object, which
-// the change does not concern. One that is not known may be about to appear.
-func (c *Controller) ownerOf(object *metav1.ObjectMeta) (Request, bool) {
-	ref := metav1.GetControllerOfNoCopy(object)
-	if ref == nil || ref.Kind != c.kind.Kind {
-		return Request{}, false
-	}
-	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != c.kind.Group {
-		return Request{}, false
-	}
-	owner := Request{Name: ref.Name}
-	if c.namespaced {
-		owner.Namespace = object.Namespace
-	}
-	entry, known := c.m.cache.Peek(c.kind, owner.Key())
-	return owner, !known || entry.UID() == ref.UID
 }
 
 // watches declares a source whose changes are mapped to requests.
@@ -294,62 +220,6 @@ func (c *Controller) watches(obj client.Object, requests func(context.Context, c
 			c.onWatched(ctx, change, obj, requests)
 		}
 	})
-}
-
-// onWatched is told of changes of objects that are mapped to requests. They are
-// passed in the form that like has.
-func (c *Controller) onWatched(ctx context.Context, change filter.Change, like client.Object, requests func(context.Context, client.Object) []Request) {
-	woken := map[Request]bool{}
-	for _, state := range []*filter.State{change.New, change.Old} {
-		if state == nil {
-			continue
-		}
-		obj, err := decode(state, change.Kind, like)
-		if err != nil {
-			c.log.Error("a change cannot be mapped to requests", "kind", kindName(change.Kind),
-				"object", objectName(state.Meta()), "error", err)
-			continue
-		}
-		for _, r := range requests(ctx, obj) {
-			if !woken[r] {
-				woken[r] = true
-				c.add(r, "Watches", change)
-			}
-		}
-	}
-	c.metrics.FanOut(kindName(change.Kind), len(woken))
-	if len(woken) >= wideFanOut {
-		c.log.Warn("one change causes very many reconciles", "kind", kindName(change.Kind),
-			"object", objectName(change.Latest().Meta()), "requests", len(woken))
-	}
-}
-
-// decode returns the object of a state in the form that like has.
-func decode(state *filter.State, gvk schema.GroupVersionKind, like client.Object) (client.Object, error) {
-	if _, ok := like.(*metav1.PartialObjectMetadata); ok {
-		obj := &metav1.PartialObjectMetadata{ObjectMeta: *state.Meta()}
-		obj.SetGroupVersionKind(gvk)
-		return obj, nil
-	}
-	obj, err := state.Object()
-	if err != nil {
-		return nil, err
-	}
-	_, want := like.(*unstructured.Unstructured)
-	if _, is := obj.(*unstructured.Unstructured); want && !is {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-		if err != nil {
-			return nil, err
-		}
-		converted := &unstructured.Unstructured{Object: content}
-		converted.SetGroupVersionKind(gvk)
-		return converted, nil
-	}
-	typed, ok := obj.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("%T has no metadata", obj)
-	}
-	return typed, nil
 }
 
 // reads declares a source whose changes cause nothing.
