@@ -72,7 +72,7 @@ func (c *Cache) WaitRevision(ctx context.Context, gvk schema.GroupVersionKind, n
 		return err
 	}
 	if _, err := resourceversion.CompareResourceVersion(rv, rv); err != nil {
-		return fmt.Errorf("wait for revision %q of %s: %w", rv, gvk, err)
+		return fmt.Errorf("wait for revision %q of %s: %w", rv, gvk.GroupKind(), err)
 	}
 	return s.wait(ctx, "revision "+rv, func() bool { return s.seen(namespace, rv) })
 }
@@ -109,7 +109,7 @@ func (s *store) wait(ctx context.Context, what string, reached func() bool) erro
 		select {
 		case <-progress:
 		case <-s.stopped:
-			return fmt.Errorf("%s: %w: its watch was stopped", s.form.gvk, ErrNotCached)
+			return fmt.Errorf("%s: %w: its watch was stopped", s.form.gvk.GroupKind(), ErrNotCached)
 		case <-ctx.Done():
 			return s.waitError(ctx, what)
 		}

@@ -178,7 +178,7 @@ func (c *Cache) Watch(gvk schema.GroupVersionKind, subscriber func(filter.Change
 	if k.store == nil {
 		f, err := c.form(gvk)
 		if err != nil {
-			return nil, fmt.Errorf("cache: watch %s: %w", gvk, err)
+			return nil, fmt.Errorf("cache: watch %s: %w", gvk.GroupKind(), err)
 		}
 		k.store = newStore(c, f, k.indexes)
 		if c.state == running {
@@ -270,11 +270,11 @@ func (c *Cache) Index(gvk schema.GroupVersionKind, name string, fn func(runtime.
 	k := c.kind(gvk)
 	switch {
 	case k.store != nil:
-		return fmt.Errorf("cache: index %q of %s: the kind is watched already: declare its indexes before", name, gvk)
+		return fmt.Errorf("cache: index %q of %s: the kind is watched already: declare its indexes before", name, gvk.GroupKind())
 	case name == "" || name == "metadata.name" || name == "metadata.namespace":
-		return fmt.Errorf("cache: index %q of %s: the name is reserved", name, gvk)
+		return fmt.Errorf("cache: index %q of %s: the name is reserved", name, gvk.GroupKind())
 	case slices.ContainsFunc(k.indexes, func(x fieldIndex) bool { return x.name == name }):
-		return fmt.Errorf("cache: index %q of %s is declared twice", name, gvk)
+		return fmt.Errorf("cache: index %q of %s is declared twice", name, gvk.GroupKind())
 	}
 	k.indexes = append(slices.Clip(k.indexes), fieldIndex{name: name, values: fn})
 	return nil
@@ -287,9 +287,9 @@ func (c *Cache) lookup(gvk schema.GroupVersionKind) (*store, error) {
 	k := c.kinds[gvk]
 	switch {
 	case k == nil || k.store == nil:
-		return nil, fmt.Errorf("%s: %w: nobody watches the kind", gvk, ErrNotCached)
+		return nil, fmt.Errorf("%s: %w: nobody watches the kind", gvk.GroupKind(), ErrNotCached)
 	case c.state != running:
-		return nil, fmt.Errorf("%s: %w: the cache does not run", gvk, ErrNotCached)
+		return nil, fmt.Errorf("%s: %w: the cache does not run", gvk.GroupKind(), ErrNotCached)
 	}
 	return k.store, nil
 }
@@ -298,7 +298,7 @@ func (c *Cache) lookup(gvk schema.GroupVersionKind) (*store, error) {
 func (c *Cache) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
+		return nil, fmt.Errorf("find the resource of %s: %w", gvk.GroupKind(), err)
 	}
 	return mapping, nil
 }

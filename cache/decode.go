@@ -38,7 +38,7 @@ func newForm(scheme *runtime.Scheme, gvk schema.GroupVersionKind, keep retention
 	}
 	model, err := scheme.New(gvk)
 	if err != nil {
-		return nil, fmt.Errorf("make a %s: %w", gvk, err)
+		return nil, fmt.Errorf("make a %s: %w", gvk.GroupKind(), err)
 	}
 	f.goType = reflect.TypeOf(model).Elem()
 	_, f.proto = model.(protoMessage)
@@ -77,7 +77,7 @@ func (f *form) accepts(t reflect.Type) error {
 	case f.keep.metadataOnly:
 		return fmt.Errorf("%w: only the metadata of %s is kept, not what %s needs", ErrNotCached, f.gvk.Kind, t)
 	case f.goType != t:
-		return fmt.Errorf("%s is cached as %v, not as %v: read it into that type, unstructured or metadata", f.gvk, f.goType, t)
+		return fmt.Errorf("%s is cached as %v, not as %v: read it into that type, unstructured or metadata", f.gvk.GroupKind(), f.goType, t)
 	}
 	return nil
 }

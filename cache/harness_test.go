@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -112,6 +113,7 @@ func (h *harness) run(t *testing.T) {
 	}()
 	h.stop = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(h.stop)
+	synctest.Wait()
 }
 
 // watchKind watches a kind and records the changes.

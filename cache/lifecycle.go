@@ -126,7 +126,7 @@ func (s *store) waitSynced(ctx context.Context) error {
 	case <-s.synced:
 		return nil
 	case <-s.stopped:
-		return fmt.Errorf("%s: %w: its watch was stopped", s.form.gvk, ErrNotCached)
+		return fmt.Errorf("%s: %w: its watch was stopped", s.form.gvk.GroupKind(), ErrNotCached)
 	case <-ctx.Done():
 		return s.waitError(ctx, "first listing")
 	}
@@ -134,7 +134,7 @@ func (s *store) waitSynced(ctx context.Context) error {
 
 // waitError says what was waited for in vain, and what the watch suffers from.
 func (s *store) waitError(ctx context.Context, what string) error {
-	err := fmt.Errorf("waiting for the %s of %s: %w", what, s.form.gvk, context.Cause(ctx))
+	err := fmt.Errorf("waiting for the %s of %s: %w", what, s.form.gvk.GroupKind(), context.Cause(ctx))
 	if cause := s.err(); cause != nil {
 		return fmt.Errorf("%w; its watch last failed with: %w", err, cause)
 	}

@@ -27,7 +27,7 @@ func (c *Cache) Get(ctx context.Context, gvk schema.GroupVersionKind, key types.
 		return err
 	}
 	if !s.covers(key.Namespace) {
-		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only", gvk, key.Namespace, ErrNotCached, s.options.Namespaces)
+		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only", gvk.GroupKind(), key.Namespace, ErrNotCached, s.options.Namespaces)
 	}
 	if err := s.waitSynced(ctx); err != nil {
 		return err
@@ -77,18 +77,18 @@ func (c *Cache) List(ctx context.Context, gvk schema.GroupVersionKind, opts List
 		return err
 	}
 	if !s.covers(opts.Namespace) {
-		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only", gvk, opts.Namespace, ErrNotCached, s.options.Namespaces)
+		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only", gvk.GroupKind(), opts.Namespace, ErrNotCached, s.options.Namespaces)
 	}
 	if err := s.waitSynced(ctx); err != nil {
 		return err
 	}
 	q, err := newQuery(s, opts)
 	if err != nil {
-		return fmt.Errorf("list %s: %w", gvk, err)
+		return fmt.Errorf("list %s: %w", gvk.GroupKind(), err)
 	}
 	objects, version, err := q.run()
 	if err != nil {
-		return fmt.Errorf("list %s: %w", gvk, err)
+		return fmt.Errorf("list %s: %w", gvk.GroupKind(), err)
 	}
 	var remaining *int64
 	if n := int64(len(objects)) - opts.Limit; opts.Limit > 0 && n > 0 {

@@ -451,3 +451,8 @@ func statusResponse(err *apierrors.StatusError) *http.Response {
 	}
 	return &http.Response{StatusCode: int(status.Code), Header: h, Body: io.NopCloser(bytes.NewReader(data))}
 }
+
+// forbid is a fault.
+func forbid(*http.Request) *http.Response {
+	return statusResponse(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil))
+}
