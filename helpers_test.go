@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/internal/apitest"
 )
 
@@ -128,4 +132,34 @@ func (c *calls) of(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.by[name]
+}
+
+// get reads a path of the manager's handler.
+func (r *rig) get(path string) (int, string) {
+	recorder := httptest.NewRecorder()
+	r.m.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	return recorder.Code, recorder.Body.String()
+}
+
+// metric returns the lines of /metrics that begin with prefix.
+func (r *rig) metric(prefix string) string {
+	_, body := r.get("/metrics")
+	var lines []string
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, prefix) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func metadataOf(apiVersion, kind string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}}
+}
+
+// toConfigMap maps everything to one ConfigMap.
+func toConfigMap(name string) func(context.Context, client.Object) []setpoint.Request {
+	return func(context.Context, client.Object) []setpoint.Request {
+		return []setpoint.Request{{Namespace: "default", Name: name}}
+	}
 }
