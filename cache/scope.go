@@ -52,6 +52,8 @@ const (
 	streamTries = 3
 	// healthyAfter is how long a watch must have lasted for the back-off to start anew.
 	healthyAfter = time.Minute
+	// shortRound is how long a round must last for its good end, or its first expiry, to be followed by the next without a wait.
+	shortRound = time.Second
 )
 
 func newScope(c *Cache, s *store, namespace string) *scope {
@@ -111,7 +113,7 @@ func (sc *scope) plan(err error, lasted time.Duration) time.Duration {
 	expiredBefore := sc.expired
 	sc.expired = false
 	if err == nil {
-		if lasted >= time.Second {
+		if lasted >= shortRound {
 			return 0
 		}
 		return sc.backoff.next(sc.cache.random())
@@ -122,8 +124,8 @@ func (sc *scope) plan(err error, lasted time.Duration) time.Duration {
 		sc.streaming = false
 		return 0
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-		sc.current, sc.expired = false, true
-		if !expiredBefore {
+		sc.current, sc.expired = false, true // listing anew helps; if it does not at once, wait
+		if !expiredBefore || lasted >= shortRound {
 			return 0
 		}
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):

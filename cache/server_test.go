@@ -318,7 +318,7 @@ func (s *server) watch(r *http.Request, collection string, selects func(testObje
 			st.bookmark(s.revision, true)
 		}
 	}
-	if from < s.floor {
+	if !initial && from < s.floor {
 		return statusResponse(apierrors.NewResourceExpired("too old resource version"))
 	}
 	for _, c := range s.history {
