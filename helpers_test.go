@@ -163,3 +163,7 @@ func toConfigMap(name string) func(context.Context, client.Object) []setpoint.Re
 		return []setpoint.Request{{Namespace: "default", Name: name}}
 	}
 }
+
+func secret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}

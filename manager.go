@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
@@ -169,6 +170,9 @@ func (m *Manager) Client() *client.Client { return m.client }
 
 // Cache returns the cache, to declare indexes and further watches.
 func (m *Manager) Cache() *cache.Cache { return m.cache }
+
+// Metrics returns the registry of the manager's metrics.
+func (m *Manager) Metrics() *prometheus.Registry { return m.cfg.Metrics }
 
 // Events returns a recorder of Kubernetes Events that names controller as
 // their reporter. It may be used before and while the manager runs.
