@@ -9,7 +9,7 @@
 //	                   ╲
 //	                  [m p z]                                 kept only while a Snapshot of revision 8 is
 //
-//	                     └─ history ─▶ [c₁ … c₁₂₈] [c₁₂₉ … ]  chunks of changes with old and new value, oldest first
+//	                     └─ history ─▶ [c₁ … c₆₄] [c₆₅ … ]  chunks of changes with old and new value, oldest first
 //
 // How it works:
 //
@@ -29,8 +29,8 @@
 //   - Ownership. The table never looks into values and hands out the very value it was given: values must be immutable, or
 //     the caller copies. Keys and values stay referenced by the current state, by the history until they are dropped from
 //     it, and by each Snapshot that saw them. A Snapshot also keeps the history as it was.
-//   - Limits. The history keeps at least Options.History changes and at most two chunks (256) more; older ones are dropped
-//     and reading them gives ErrCompacted. Compact drops more. There is no limit on entries.
+//   - Limits. The history keeps the last Options.History changes and less than one chunk (64) more, or fewer when their old
+//     values weigh too much; reading older ones gives ErrCompacted. Compact drops more. There is no limit on entries.
 //   - Space. An entry costs its key, its value, 24 bytes for the key's header and the revision, and about a tenth to a third
 //     on top for unused room (a tenth when keys arrive in ascending order).
 //   - Time. Get, Set, Delete and Count are O(log n); Set and Delete allocate about 2 KiB, less in a transaction of many.

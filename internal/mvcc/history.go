@@ -18,16 +18,20 @@ type Change[V any] struct {
 	OldRevision uint64
 }
 
-const chunkLen = 128
+const chunkLen = 64
 
 // chunk is a stretch of the log of changes. Only the writer fills it, and only behind the part any published history covers,
 // so that readers need no lock.
-type chunk[V any] [chunkLen]Change[V]
+type chunk[V any] struct {
+	changes [chunkLen]Change[V]
+	weight  int // of the old values; for the writer only
+}
 
 // history is an immutable view of the log of changes: all of chunks but the last are full, the last is used up to tail.
 type history[V any] struct {
 	chunks    []*chunk[V]
 	tail      int
+	weight    int    // of all chunks
 	compacted uint64 // changes up to this revision are gone or as good as gone
 }
 
@@ -38,7 +42,7 @@ func (h history[V]) len() int {
 	return (len(h.chunks)-1)*chunkLen + h.tail
 }
 
-func (h history[V]) at(i int) *Change[V] { return &h.chunks[i/chunkLen][i%chunkLen] }
+func (h history[V]) at(i int) *Change[V] { return &h.chunks[i/chunkLen].changes[i%chunkLen] }
 
 // find returns the position of the first change after revision.
 func (h history[V]) find(revision uint64) int {
@@ -72,36 +76,62 @@ func (h history[V]) append(changes []Change[V]) history[V] {
 			h.chunks = append(slices.Clone(h.chunks), new(chunk[V]))
 			h.tail = 0
 		}
-		n := copy(h.chunks[len(h.chunks)-1][h.tail:], changes)
+		last := h.chunks[len(h.chunks)-1]
+		n := copy(last.changes[h.tail:], changes)
 		h.tail += n
+		for _, c := range changes[:n] {
+			if w, ok := any(c.Old).(Weigher); ok && c.OldRevision != 0 {
+				last.weight += w.Weight()
+				h.weight += w.Weight()
+			}
+		}
 		changes = changes[n:]
 	}
 	return h
 }
 
-// trim drops the oldest chunks as long as limit changes remain. Without a limit nothing before revision is kept.
-func (h history[V]) trim(limit int, revision uint64) history[V] {
+// trim drops the oldest chunks as long as limit changes remain, and while they weigh more than maxWeight (0: no matter).
+// With limit 0 nothing before revision is kept.
+func (h history[V]) trim(limit, maxWeight int, revision uint64) history[V] {
 	if limit == 0 {
 		return history[V]{compacted: revision}
 	}
 	drop := max(0, h.len()-limit) / chunkLen
+	for weight := h.weight - weightOf(h.chunks[:drop]); maxWeight > 0 && weight > maxWeight && drop < len(h.chunks)-1; drop++ {
+		weight -= h.chunks[drop].weight
+	}
 	if drop == 0 {
 		return h
 	}
-	h.compacted = max(h.compacted, h.at(drop*chunkLen-1).Revision)
-	h.chunks = slices.Clone(h.chunks[drop:])
+	compacted := max(h.compacted, h.at(drop*chunkLen-1).Revision)
+	h = h.drop(drop)
+	h.compacted = compacted
 	return h
 }
 
 // compact makes the changes up to revision unreachable and drops the chunks that hold nothing else.
 func (h history[V]) compact(revision uint64) history[V] {
+	h = h.drop(h.find(revision) / chunkLen)
 	h.compacted = revision
-	drop := h.find(revision) / chunkLen
-	h.chunks = slices.Clone(h.chunks[drop:])
+	return h
+}
+
+// drop forgets the first n chunks.
+func (h history[V]) drop(n int) history[V] {
+	h.weight -= weightOf(h.chunks[:n])
+	h.chunks = slices.Clone(h.chunks[n:])
 	if len(h.chunks) == 0 {
 		h.tail = 0
 	}
 	return h
+}
+
+func weightOf[V any](chunks []*chunk[V]) int {
+	w := 0
+	for _, c := range chunks {
+		w += c.weight
+	}
+	return w
 }
 
 // undo returns the state as it was at revision.

@@ -14,17 +14,23 @@ var ErrFuture = errors.New("revision is in the future")
 
 // Options configures New. The zero value is a table without history whose first commit is revision 1.
 type Options struct {
-	// History is the number of changes kept for Changes and At. The oldest are dropped, a chunk (128) at a time, as soon as
+	// History is the number of changes kept for Changes and At. The oldest are dropped, a chunk (64) at a time, as soon as
 	// at least History newer ones are kept. Zero keeps none: only the present can be read.
 	History int
+	// HistoryWeight is the most that the old values of these changes may weigh, if they are Weighers; to keep to it, fewer
+	// than History changes are kept, down to one chunk. Zero is no limit.
+	HistoryWeight int
 	// Revision is the revision of the empty table; the first commit is Revision+1.
 	Revision uint64
 }
 
+// Weigher is a value that counts against Options.HistoryWeight. Its weight never changes.
+type Weigher interface{ Weight() int }
+
 // Table is an ordered map from string keys to values with many versions: see the package comment for its laws.
 // All methods may be called from any goroutine.
 type Table[V any] struct {
-	limit   int
+	options Options
 	txns    atomic.Uint64 // number of the last transaction, see node.txn
 	current atomic.Pointer[state[V]]
 
@@ -43,7 +49,8 @@ type state[V any] struct {
 
 // New makes an empty table.
 func New[V any](o Options) *Table[V] {
-	t := &Table[V]{limit: max(o.History, 0)}
+	o.History = max(o.History, 0)
+	t := &Table[V]{options: o}
 	t.current.Store(&state[V]{revision: o.Revision, history: history[V]{compacted: o.Revision}})
 	return t
 }
@@ -66,7 +73,7 @@ func (t *Table[V]) Update(fn func(*Txn[V]) error) (uint64, error) {
 	tx := &Txn[V]{
 		tree:     tree[V]{txn: t.txns.Add(1), root: old.root},
 		revision: old.revision + 1,
-		record:   t.limit > 0,
+		record:   t.options.History > 0,
 	}
 	if err := fn(tx); err != nil {
 		return old.revision, err
@@ -75,7 +82,7 @@ func (t *Table[V]) Update(fn func(*Txn[V]) error) (uint64, error) {
 		return old.revision, nil
 	}
 	h := old.history.append(tx.changes)
-	h = h.trim(t.limit, tx.revision)
+	h = h.trim(t.options.History, t.options.HistoryWeight, tx.revision)
 	t.publish(&state[V]{root: tx.tree.root, revision: tx.revision, history: h})
 	return tx.revision, nil
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -28,11 +29,11 @@ func contents(s Snapshot[int]) map[string]Entry[int] {
 
 // TestModel runs random transactions and compares every reading method with the model, at the newest and at old revisions.
 func TestModel(t *testing.T) {
-	for _, keys := range []int{5, 300, 20_000} {
+	for keys, rounds := range map[int]int{5: 400, 300: 400, 20_000: 100} {
 		t.Run(fmt.Sprintf("keys=%d", keys), func(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			runModel(t, rand.New(rand.NewPCG(seed, 0)), keys, 400)
+			runModel(t, rand.New(rand.NewPCG(seed, 0)), keys, rounds)
 		})
 	}
 }
@@ -193,4 +194,229 @@ func compareVersion(t *testing.T, rnd *rand.Rand, s Snapshot[int], m *model, key
 			t.Fatalf("Get(%s) = %d, %d, %v; want %v", from, v, rev, ok, e)
 		}
 	}
+}
+
+type weight int
+
+func (w weight) Weight() int { return int(w) }
+
+func TestHistoryWeight(t *testing.T) {
+	const limit = 5000
+	table := New[weight](Options{History: 10_000, HistoryWeight: limit})
+	for i := range 2000 {
+		set(t, table, "k", weight(i%50))
+		kept, chunkWeight := 0, 0
+		s := table.Snapshot()
+		changes, err := s.Changes(s.Compacted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range changes {
+			kept += int(c.Old)
+			if c.Revision <= s.Compacted()+chunkLen {
+				chunkWeight += int(c.Old)
+			}
+		}
+		if s.s.history.weight != kept {
+			t.Fatalf("write %d: history thinks it weighs %d, but it is %d", i, s.s.history.weight, kept)
+		}
+		if kept > limit && len(s.s.history.chunks) > 1 {
+			t.Fatalf("write %d: history weighs %d, more than %d", i, kept, limit)
+		}
+		if i > 300 && kept+chunkWeight < limit/2 {
+			t.Fatalf("write %d: history weighs only %d", i, kept)
+		}
+	}
+}
+
+func set[V any](t testing.TB, table *Table[V], key string, value V) uint64 {
+	t.Helper()
+	revision, err := table.Update(func(tx *Txn[V]) error {
+		tx.Set(key, value)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision
+}
+
+func TestChangedWakes(t *testing.T) {
+	table := New[int](Options{})
+	now := table.Changed(0)
+	select {
+	case <-now:
+		t.Fatal("woken without a change")
+	default:
+	}
+	revision := set(t, table, "k", 1)
+	<-now
+	<-table.Changed(revision - 1)
+	later := table.Changed(revision)
+	if _, err := table.Update(func(*Txn[int]) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-later:
+		t.Fatal("woken by a transaction without a change")
+	default:
+	}
+	if _, err := table.Update(func(tx *Txn[int]) error { tx.Delete("k"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	<-later
+}
+
+// TestReadersDuringWrites checks, best under the race detector, that each snapshot is one revision: all keys are written in
+// every transaction, so all must have the snapshot's revision as their value.
+func TestReadersDuringWrites(t *testing.T) {
+	const keys, writes = 200, 500
+	table := New[uint64](Options{History: 1000})
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 3 {
+		readers.Go(func() {
+			seen := uint64(0)
+			for {
+				s := table.Snapshot()
+				if s.Revision() < seen {
+					t.Errorf("revision went from %d to %d", seen, s.Revision())
+				}
+				for e := range s.All() {
+					if e.Value != s.Revision() {
+						t.Errorf("%s has value %d at revision %d", e.Key, e.Value, s.Revision())
+						return
+					}
+				}
+				changes, err := s.Changes(seen)
+				if errors.Is(err, ErrCompacted) {
+					changes, err = s.Changes(s.Compacted())
+					seen = s.Compacted()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for c := range changes {
+					if c.New != c.Revision || c.Revision < seen {
+						t.Errorf("change %+v after revision %d", c, seen)
+					}
+					seen = c.Revision
+				}
+				select {
+				case <-done:
+					return
+				case <-table.Changed(s.Revision()):
+				}
+			}
+		})
+	}
+	for range writes {
+		if _, err := table.Update(func(tx *Txn[uint64]) error {
+			for k := range keys {
+				tx.Set(fmt.Sprint(k), tx.Revision())
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	readers.Wait()
+	if err := table.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFailedUpdateLeavesNoTrace also covers a panic.
+func TestFailedUpdateLeavesNoTrace(t *testing.T) {
+	table := New[int](Options{History: 10})
+	for i := range 100 {
+		set(t, table, fmt.Sprint(i), i)
+	}
+	before := contents(table.Snapshot())
+	fail := func(how func() error) {
+		defer func() { _ = recover() }()
+		_, err := table.Update(func(tx *Txn[int]) error {
+			for i := range 200 {
+				tx.Set(fmt.Sprint(i), -1)
+				tx.Delete(fmt.Sprint(i / 2))
+			}
+			return how()
+		})
+		if err == nil {
+			t.Error("Update did not return the error")
+		}
+	}
+	fail(func() error { return errors.New("no") })
+	fail(func() error { panic("no") })
+	if got := contents(table.Snapshot()); !maps.Equal(got, before) {
+		t.Errorf("content changed:\n got %v\nwant %v", got, before)
+	}
+	if revision := set(t, table, "next", 1); revision != 101 {
+		t.Errorf("the next commit is revision %d, want 101", revision)
+	}
+	if err := table.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPrefixEnd(t *testing.T) {
+	for prefix, want := range map[string]string{"": "", "a": "b", "a/": "a0", "a\xff": "b", "\xff\xff": "", "a\xfe": "a\xff"} {
+		if got := PrefixEnd(prefix); got != want {
+			t.Errorf("PrefixEnd(%q) = %q, want %q", prefix, got, want)
+		}
+	}
+}
+
+// TestFill checks that nodes are used well: nearly full when keys arrive in order, and not less than half full on average
+// after random writes and deletions.
+func TestFill(t *testing.T) {
+	const n = 20_000
+	inOrder := New[int](Options{})
+	if _, err := inOrder.Update(func(tx *Txn[int]) error {
+		for i := range n {
+			tx.Set(fmt.Sprintf("%08d", i), i)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if fill := leafFill(inOrder.current.Load().root); fill < 0.9 {
+		t.Errorf("leaves are filled to %.2f after writes in order, want 0.9", fill)
+	}
+	random := New[int](Options{})
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		if _, err := random.Update(func(tx *Txn[int]) error {
+			for range n / 4 {
+				tx.Set(fmt.Sprintf("%08d", rnd.IntN(n)), 0)
+				tx.Delete(fmt.Sprintf("%08d", rnd.IntN(n)))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := random.check(); err != nil {
+		t.Fatal(err)
+	}
+	if fill := leafFill(random.current.Load().root); fill < 0.5 {
+		t.Errorf("leaves are filled to %.2f after random writes, want 0.5", fill)
+	}
+}
+
+func leafFill(n *node[int]) float64 {
+	leaves := 0
+	var walk func(n *node[int])
+	walk = func(n *node[int]) {
+		if n.links == nil {
+			leaves++
+		}
+		for _, l := range n.links {
+			walk(l.node)
+		}
+	}
+	walk(n)
+	return float64(n.size) / float64(leaves*maxLen)
 }
