@@ -2,12 +2,20 @@ package node
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 )
 
 // Config describes the fake nodes of one plane.
@@ -63,14 +71,159 @@ type Nodes struct {
 }
 
 // Start registers the nodes and returns when they are Ready in the API. Pods are
-// run until ctx ends.
+// assigned and run until ctx ends. All errors of the configuration come back at
+// once.
 func Start(ctx context.Context, config Config) (*Nodes, error) {
-	return nil, nil
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
+	kubelet, err := clientFor(config.REST, "kubelet")
+	if err != nil {
+		return nil, err
+	}
+	binder, err := clientFor(config.REST, "kube-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	version, err := kubelet.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("node: asking for the API server's version: %w", err)
+	}
+	hosts := map[string]string{}
+	for i := range config.Count {
+		hosts[fmt.Sprintf("%s-%d", config.Prefix, i)] = nth(hostRange, uint32(i)+1).String()
+	}
+	nodes := &registrar{client: kubelet, config: config, version: version.GitVersion, hosts: hosts,
+		logger: config.Logger, leases: map[string]*coordinationv1.Lease{}}
+	if err := nodes.register(ctx); err != nil {
+		return nil, err
+	}
+
+	shared, own := config.Informers, false
+	if shared == nil {
+		shared, own = informers.NewSharedInformerFactory(kubelet, 0), true
+	}
+	events := newRecorder(kubelet, config.Logger, config.NoEvents)
+	loops := []func(context.Context){nodes.run, events.run}
+	handles, parts, err := connect(shared, kubelet, binder, hosts, config, events)
+	if err != nil {
+		return nil, err
+	}
+	loops = append(loops, parts...)
+	shared.StartWithContext(ctx)
+
+	n := &Nodes{synced: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(n.done)
+		if own {
+			defer shared.Shutdown()
+		}
+		n.run(ctx, handles, loops)
+	}()
+	return n, nil
 }
 
-// Synced is closed when the first listing of Pods has been taken over.
+// connect joins agent and scheduler to the informers.
+func connect(shared informers.SharedInformerFactory, kubelet, binder kubernetes.Interface, hosts map[string]string, config Config, events *recorder) (handles []cache.DoneChecker, loops []func(context.Context), err error) {
+	core := shared.Core().V1()
+	var errs []error
+	watch := func(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) {
+		handle, err := informer.AddEventHandler(handler)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("node: following the API: %w", err))
+			return
+		}
+		handles = append(handles, handle.HasSyncedChecker())
+	}
+	a := &agent{
+		client: kubelet, pods: core.Pods().Lister(), hosts: hosts, delays: config.Delays,
+		addresses: newAddresses(), events: events, logger: config.Logger,
+		queue: newQueue("kubelet"), known: map[types.UID]*resident{},
+	}
+	watch(core.Pods().Informer(), a.podHandlers())
+	loops = append(loops, a.run)
+	if !config.NoScheduler {
+		s := &scheduler{
+			client: binder, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(), claims: core.PersistentVolumeClaims().Lister(),
+			delays: config.Delays, events: events, logger: config.Logger, queue: newQueue("scheduler"),
+			assigned: map[types.UID]assignment{}, accounts: map[string]*account{}, waiting: map[cache.ObjectName]bool{},
+		}
+		watch(core.Pods().Informer(), s.podHandlers())
+		watch(core.Nodes().Informer(), s.wakeHandlers())
+		watch(core.PersistentVolumeClaims().Informer(), s.wakeHandlers())
+		loops = append(loops, s.run)
+	}
+	return handles, loops, errors.Join(errs...)
+}
+
+// run works when all that is there has been seen: the addresses in use, and what
+// the nodes carry.
+func (n *Nodes) run(ctx context.Context, handles []cache.DoneChecker, loops []func(context.Context)) {
+	if !cache.WaitFor(ctx, "", handles...) {
+		return
+	}
+	close(n.synced)
+	var group sync.WaitGroup
+	for _, run := range loops {
+		group.Go(func() { run(ctx) })
+	}
+	group.Wait()
+}
+
+// Synced is closed when all Pods and nodes that were there have been seen and the
+// agent and the scheduler work. It stays open when ctx ends before.
 func (n *Nodes) Synced() <-chan struct{} { return n.synced }
 
 // Wait returns when all goroutines have ended, which happens soon after the end
 // of the context that Start was given.
 func (n *Nodes) Wait() { <-n.done }
+
+// complete fills in the defaults and returns every mistake.
+func (c *Config) complete() error {
+	var errs []error
+	if c.REST == nil {
+		errs = append(errs, errors.New("node: Config.REST is not set; give the configuration that reaches the plane's API server"))
+	}
+	if c.Count == 0 {
+		c.Count = 1
+	}
+	if c.Count < 0 || c.Count > maxNodes {
+		errs = append(errs, fmt.Errorf("node: Config.Count is %d; give a number from 1 to %d", c.Count, maxNodes))
+	}
+	if c.Prefix == "" {
+		c.Prefix = "node"
+	}
+	for _, delay := range []struct {
+		name string
+		time.Duration
+	}{{"Schedule", c.Delays.Schedule}, {"Start", c.Delays.Start}, {"Ready", c.Delays.Ready}, {"Run", c.Delays.Run}, {"Stop", c.Delays.Stop}} {
+		if delay.Duration < 0 {
+			errs = append(errs, fmt.Errorf("node: Config.Delays.%s is %s; give zero or more", delay.name, delay.Duration))
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return errors.Join(errs...)
+}
+
+func newQueue(name string) workqueue.TypedRateLimitingInterface[cache.ObjectName] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName](),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name})
+}
+
+// clientFor makes a client that asks in protobuf, without a rate limit, under the
+// name of the component it plays.
+func clientFor(config *rest.Config, component string) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = component + "/setpoint"
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config.QPS = -1
+	config.RateLimiter = nil
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("node: making the client of %s: %w", component, err)
+	}
+	return client, nil
+}
