@@ -86,18 +86,24 @@ func (o *order[K]) nextDue() *entry[K] {
 	if o.earlies == 0 {
 		return nil
 	}
-	var first *entry[K]
-	for class := range o.byClass {
-		if e := o.byClass[class].front(); e != nil && (first == nil || e.before(first)) {
-			first = e
-		}
-	}
-	return first
+	return o.first(&o.byClass)
 }
 
-// before orders early entries: by deadline, and among equals by arrival.
-func (e *entry[K]) before(other *entry[K]) bool {
-	return e.deadline < other.deadline || e.deadline == other.deadline && e.added < other.added
+// first returns the entry with the earliest deadline. Of equal deadlines the one with the greater slack is that of the
+// earlier arrival.
+func (o *order[K]) first(lists *[Classes]list[entry[K]]) *entry[K] {
+	var best *entry[K]
+	var slack int64
+	for class := range lists {
+		e := lists[class].front()
+		if e == nil {
+			continue
+		}
+		if best == nil || e.deadline < best.deadline || e.deadline == best.deadline && o.slack[class] > slack {
+			best, slack = e, o.slack[class]
+		}
+	}
+	return best
 }
 
 // expire makes due the early entry that nextDue returned.
@@ -122,12 +128,7 @@ func (o *order[K]) next() *entry[K] {
 	if f == nil {
 		return nil
 	}
-	var e *entry[K]
-	for class := range f.early {
-		if head := f.early[class].front(); head != nil && (e == nil || head.before(e)) {
-			e = head
-		}
-	}
+	e := o.first(&f.early)
 	o.leaveEarly(e)
 	if f.earlies > 0 {
 		f.inEarly.remove()

@@ -89,7 +89,7 @@ const (
 )
 
 // Snapshot returns the keys that run and those that wait, of each the first limit in the order stated there. It holds
-// the queue's lock meanwhile; that takes some milliseconds when there are a million keys with a delay, and else time in
+// the queue's lock meanwhile; that takes some milliseconds when a million keys are delayed or throttled, and else time in
 // proportion to limit and to the number of flows.
 func (q *Queue[K]) Snapshot(limit int) Snapshot[K] {
 	now := q.clock()
@@ -136,15 +136,19 @@ func (q *Queue[K]) firstWaiting(limit int) []waiting[K] {
 		}
 	}
 	deadline := func(e *entry[K]) int64 { return e.deadline }
-	token := func(*entry[K]) int64 { return q.bucket.at() }
 	for f := range q.order.due.all {
 		offer(&f.due, stateReady, deadline)
 	}
 	for class := range q.order.byClass {
 		offer(&q.order.byClass[class], stateReady, deadline)
 	}
+	// What is planned for a key that is ready or runs is no news.
 	for f := range q.throttledFlows.all {
-		offer(&f.throttled, stateThrottled, token)
+		for e := range f.throttled.all {
+			if e.state == resting && !e.running() {
+				found.offer(waiting[K]{e, stateThrottled, q.bucket.at()})
+			}
+		}
 	}
 	for _, a := range q.agenda.heap {
 		if e := a.entry; e.state == resting && !e.running() && !e.delay.throttled {
