@@ -54,16 +54,24 @@ type record struct {
 	expires time.Time // zero: never
 }
 
+// Weight implements mvcc.Weigher.
+func (r *record) Weight() int { return len(r.data) }
+
 // New makes an empty store. It runs nothing until it is used; Stop ends what it runs then.
 func New(c Config) *Store {
 	if c.History == 0 {
 		c.History = defaultHistory
 	}
+	if c.HistoryBytes == 0 {
+		c.HistoryBytes = defaultHistoryBytes
+	}
 	if c.BookmarkInterval == 0 {
 		c.BookmarkInterval = defaultBookmarkInterval
 	}
 	s := &Store{
-		table:            mvcc.New[*record](mvcc.Options{History: c.History, Revision: firstRevision}),
+		table: mvcc.New[*record](mvcc.Options{
+			History: c.History, HistoryWeight: c.HistoryBytes, Revision: firstRevision,
+		}),
 		bookmarkInterval: c.BookmarkInterval,
 		byKey:            map[string][]*watcher{},
 	}
