@@ -16,30 +16,60 @@ import (
 // goes live itself.
 const maxAsks = 16
 
-var errUnknown = errors.New("what the server holds is not known")
+var (
+	errUnknown   = errors.New("what the server holds is not known")
+	errNotListed = errors.New("the first listing takes too long")
+)
 
-// readsCache reports whether the cache may answer a read of the target, after waiting for what
-// this client wrote there. The error is the end of ctx.
-func (c *Client) readsCache(ctx context.Context, t target, o getOptions) (bool, error) {
+// endedContext is a context that has ended because of errNotListed.
+func endedContext() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errNotListed)
+	return ctx
+}
+
+// fromCache answers a read from the cache, after waiting for what this client wrote
+// in the target. It reports false when the server must be asked: the kind is
+// not cached there, or the cache does not catch up in time.
+func (c *Client) fromCache(ctx context.Context, t target, o getOptions, read func(context.Context) error) (done bool, err error) {
 	if c.cache == nil || o.live || !c.cache.Covers(t.gvk, t.key.Namespace) {
 		return false, nil
 	}
-	if o.stale {
-		return true, nil
-	}
 	resource := t.mapping.Resource.GroupResource()
-	writes := c.own.in(resource, t.key)
-	if len(writes) == 0 {
+	if writes := c.own.in(resource, t.key); len(writes) > 0 && !o.stale {
+		start := time.Now()
+		behind, err := c.catchUp(ctx, t, writes)
+		c.metrics.waits.WithLabelValues(resource.String()).Observe(time.Since(start).Seconds())
+		if err != nil {
+			return true, err
+		}
+		if behind {
+			c.metrics.stale.WithLabelValues(resource.String()).Inc()
+			return false, nil
+		}
+	}
+	return c.readListed(ctx, t, read)
+}
+
+// readListed reads from the cache, and waits for its first listing no longer than for an
+// own write: a watch may fail for ever.
+func (c *Client) readListed(ctx context.Context, t target, read func(context.Context) error) (done bool, err error) {
+	// A context that has ended makes the read answer at once if it can.
+	if err = read(c.own.ended); err != nil && errors.Is(err, errNotListed) {
+		bounded, cancel := context.WithTimeoutCause(ctx, c.own.wait, errNotListed)
+		defer cancel()
+		err = read(bounded)
+	}
+	switch {
+	case err == nil:
 		return true, nil
+	case errors.Is(err, errNotListed) && ctx.Err() == nil:
+		c.metrics.stale.WithLabelValues(t.mapping.Resource.GroupResource().String()).Inc()
+		c.log.WarnContext(ctx, "the cache has no first listing yet: reading from the server",
+			"kind", t.gvk.Kind, "namespace", t.key.Namespace, "name", t.key.Name, "error", err)
+		return false, nil
 	}
-	start := time.Now()
-	behind, err := c.catchUp(ctx, t, writes)
-	c.metrics.waits.WithLabelValues(resource.String()).Observe(time.Since(start).Seconds())
-	if err != nil || !behind {
-		return err == nil, err
-	}
-	c.metrics.stale.WithLabelValues(resource.String()).Inc()
-	return false, nil
+	return !errors.Is(err, cache.ErrNotCached), err
 }
 
 // catchUp waits until the cache has the writes, each until its own time is up,

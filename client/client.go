@@ -149,15 +149,15 @@ func (c *Client) Scheme() *runtime.Scheme { return c.scheme }
 // Mapper is the client's mapper.
 func (c *Client) Mapper() meta.RESTMapper { return c.mapper }
 
-// GroupVersionKind is the kind of obj.
+// GroupVersionKind is [KindOf] in the client's scheme.
 func (c *Client) GroupVersionKind(obj runtime.Object) (schema.GroupVersionKind, error) {
-	return kindOf(obj, c.scheme)
+	return KindOf(obj, c.scheme)
 }
 
 // IsNamespaced reports whether the objects of obj's kind live in namespaces. It
 // may have to ask the server.
 func (c *Client) IsNamespaced(obj runtime.Object) (bool, error) {
-	gvk, err := kindOf(obj, c.scheme)
+	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {
 		return false, err
 	}
@@ -184,7 +184,7 @@ func (c *Client) target(gvk schema.GroupVersionKind, key types.NamespacedName) (
 // targetOf is the target of an object by its own name, which must be complete
 // unless the server is to generate it.
 func (c *Client) targetOf(obj Object, generated bool) (target, error) {
-	gvk, err := kindOf(obj, c.scheme)
+	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {
 		return target{}, err
 	}

@@ -69,7 +69,7 @@ func (c *Client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 		opt.toDeleteAllOf(&o)
 	}
 	const what = "delete all of"
-	gvk, err := kindOf(obj, c.scheme)
+	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -30,10 +30,10 @@ func KeyOf(obj Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// kindOf finds the kind of an object or of a list. A representation that can
-// hold any kind says its own; a Go type is looked up in the scheme, and a type
+// KindOf is the kind of an object or of a list. A representation that can hold
+// any kind says its own; a Go type is looked up in the scheme, and a type
 // registered under several kinds must say which one is meant.
-func kindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
+func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	own := obj.GetObjectKind().GroupVersionKind()
 	if !isTyped(obj) {
 		if own.Version == "" || own.Kind == "" {
@@ -58,7 +58,7 @@ func kindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind
 
 // itemKindOf is the kind of the items of a list.
 func itemKindOf(list runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
-	gvk, err := kindOf(list, scheme)
+	gvk, err := KindOf(list, scheme)
 	if err != nil {
 		return gvk, err
 	}

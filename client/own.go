@@ -37,6 +37,7 @@ type ownWrites struct {
 	cache  *cache.Cache
 	mapper meta.RESTMapper
 	wait   time.Duration
+	ended  context.Context // one that has ended, for questions that must not wait
 
 	mu     sync.Mutex
 	writes map[schema.GroupResource]map[types.NamespacedName]pending
@@ -48,6 +49,7 @@ func newOwnWrites(cache *cache.Cache, mapper meta.RESTMapper, wait time.Duration
 		cache:  cache,
 		mapper: mapper,
 		wait:   wait,
+		ended:  endedContext(),
 		writes: map[schema.GroupResource]map[types.NamespacedName]pending{},
 		sweeps: map[schema.GroupResource]int{},
 	}
@@ -233,9 +235,7 @@ func (o *ownWrites) replace(resource schema.GroupResource, old write, now pendin
 
 // reached reports whether the cache has the write, without waiting.
 func (o *ownWrites) reached(shown schema.GroupVersionKind, w write) bool {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return o.await(ctx, shown, w) == nil
+	return o.await(o.ended, shown, w) == nil
 }
 
 // await waits until the cache has the write.

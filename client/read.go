@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -21,7 +20,7 @@ func (c *Client) Get(ctx context.Context, key types.NamespacedName, obj Object, 
 	for _, opt := range opts {
 		opt.toGet(&o)
 	}
-	gvk, err := kindOf(obj, c.scheme)
+	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {
 		return fmt.Errorf("get %s: %w", key, err)
 	}
@@ -32,14 +31,10 @@ func (c *Client) Get(ctx context.Context, key types.NamespacedName, obj Object, 
 	if err != nil {
 		return fmt.Errorf("get: %w", err)
 	}
-	cached, err := c.readsCache(ctx, t, o)
-	if cached {
-		if err = c.cache.Get(ctx, t.gvk, t.key, obj); !errors.Is(err, cache.ErrNotCached) {
-			return explain("get", t, err)
-		}
-		err = nil
-	}
-	if err == nil {
+	done, err := c.fromCache(ctx, t, o, func(ctx context.Context) error {
+		return c.cache.Get(ctx, t.gvk, t.key, obj)
+	})
+	if !done {
 		err = c.getLive(ctx, t, "", obj)
 	}
 	return explain("get", t, err)
@@ -47,7 +42,7 @@ func (c *Client) Get(ctx context.Context, key types.NamespacedName, obj Object, 
 
 // getLive reads the target, or a subresource of it, into obj.
 func (c *Client) getLive(ctx context.Context, t target, subresource string, into Object) error {
-	gvk, err := kindOf(into, c.scheme)
+	gvk, err := KindOf(into, c.scheme)
 	if err != nil {
 		return err
 	}
@@ -85,17 +80,12 @@ func (c *Client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 		return fmt.Errorf("list: %w", err)
 	}
 	o.live = o.live || o.token != ""
-	cached, err := c.readsCache(ctx, t, o.getOptions)
-	if cached {
-		err = c.cache.List(ctx, t.gvk, cache.ListOptions{
+	done, err := c.fromCache(ctx, t, o.getOptions, func(ctx context.Context) error {
+		return c.cache.List(ctx, t.gvk, cache.ListOptions{
 			Namespace: t.key.Namespace, Labels: o.labelSelector(), Fields: o.fieldSelector(), Limit: o.limit,
 		}, list)
-		if !errors.Is(err, cache.ErrNotCached) {
-			return explain("list", t, err)
-		}
-		err = nil
-	}
-	if err == nil {
+	})
+	if !done {
 		err = c.listLive(ctx, t, o, list)
 	}
 	return explain("list", t, err)

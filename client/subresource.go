@@ -88,7 +88,7 @@ func (s *SubResource) Apply(ctx context.Context, obj Object, opts ...ApplyOption
 	into, gvk := obj, t.gvk
 	if o.body != nil {
 		into = o.body
-		if gvk, err = kindOf(into, s.client.scheme); err != nil {
+		if gvk, err = KindOf(into, s.client.scheme); err != nil {
 			return explain(what, t, err)
 		}
 	}
@@ -119,7 +119,7 @@ func (s *SubResource) send(ctx context.Context, verb string, obj, body Object, o
 	if s.name == "status" && !o.dryRun && c.sameAsCached(t, body, sameForStatus) {
 		return c.skip(what, t)
 	}
-	gvk, err := kindOf(body, c.scheme)
+	gvk, err := KindOf(body, c.scheme)
 	if err != nil {
 		return explain(what, t, err)
 	}

@@ -146,7 +146,7 @@ type change struct {
 
 // write sends a write, and remembers what cached reads must see from now on.
 func (c *Client) write(ctx context.Context, t target, w change) error {
-	gvk, err := kindOf(w.into, c.scheme)
+	gvk, err := KindOf(w.into, c.scheme)
 	if err != nil {
 		return explain(w.what, t, err)
 	}
