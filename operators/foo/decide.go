@@ -2,9 +2,9 @@ package foo
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-dev/setpoint/operators/foo/v1alpha1"
+	"github.com/setpoint-dev/setpoint/owner"
 )
 
 // action is what a reconcile does about the Deployment of the wanted name.
@@ -26,7 +26,7 @@ func decide(foo *v1alpha1.Foo, named *appsv1.Deployment) action {
 	switch {
 	case named == nil:
 		return create
-	case !metav1.IsControlledBy(named, foo):
+	case !owner.IsControlledBy(named, foo):
 		return refuse
 	case named.DeletionTimestamp != nil:
 		return wait
@@ -35,14 +35,25 @@ func decide(foo *v1alpha1.Foo, named *appsv1.Deployment) action {
 	}
 }
 
-// others returns those of the Deployments controlled by foo that have another name than it wants: left from before a
+// othersOf returns those of the Deployments controlled by foo that have another name than it wants: left from before a
 // change of spec.deploymentName.
-func others(foo *v1alpha1.Foo, controlled []appsv1.Deployment) []appsv1.Deployment {
-	var out []appsv1.Deployment
+func othersOf(foo *v1alpha1.Foo, controlled []appsv1.Deployment) []appsv1.Deployment {
+	var others []appsv1.Deployment
 	for _, d := range controlled {
 		if d.Name != deploymentName(foo) {
-			out = append(out, d)
+			others = append(others, d)
 		}
 	}
-	return out
+	return others
+}
+
+// outcome is what a reconcile found and did.
+type outcome struct {
+	action action
+	// named is the Deployment of the wanted name as it is now: nil when there is none.
+	named *appsv1.Deployment
+	// others are the Deployments of other names that the Foo still controls.
+	others []appsv1.Deployment
+	// rejected is the server's answer when it did not accept the Deployment.
+	rejected error
 }

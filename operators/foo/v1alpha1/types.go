@@ -23,6 +23,8 @@ const (
 	ReasonDeploymentDeleting = "DeploymentDeleting"
 	// ReasonNameTaken: a Deployment of the wanted name exists and is not this Foo's.
 	ReasonNameTaken = "DeploymentNameTaken"
+	// ReasonRejected: the server does not accept the Deployment that the spec leads to.
+	ReasonRejected = "DeploymentRejected"
 	// ReasonDeadlineExceeded: the Deployment reports that its roll-out makes no progress.
 	ReasonDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonReplicaFailure: the Deployment reports that Pods cannot be created.
