@@ -1,9 +1,97 @@
+// Command setpoint runs a Kubernetes control plane with Setpoint's operators in one process, and the tools around it.
+//
+//	setpoint up          start a plane, apply what is given, run until interrupted
+//	setpoint kubectl …   upstream's kubectl, by default against the plane started last
+//	setpoint version     the versions of Setpoint, Kubernetes and Go
+//
+// The exit code is 0 when done, 1 when something failed, and 2 when the command was called in a way it does not
+// understand; kubectl's codes are its own. Results go to the standard output; errors and, with --verbose, logs go to the standard error.
 package main
+
 import (
- _ "github.com/setpoint-dev/setpoint"
- _ "github.com/setpoint-dev/setpoint/operators/foo"
- _ "github.com/setpoint-dev/setpoint/plane/warm"
- _ "github.com/spf13/cobra"
- _ "k8s.io/kubectl/pkg/cmd"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
 )
-func main(){}
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// misuse is an error of whoever typed the command.
+type misuse struct{ error }
+
+func (m misuse) Unwrap() error { return m.error }
+
+// exitCode is an error of a command that has reported everything itself and only wants to end with that code.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, s streams) int {
+	root := newRoot(s)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, new(misuse)):
+		fmt.Fprintf(s.err, "error: %v\nRun '%s --help' for what it understands.\n", err, cmd.CommandPath())
+		return 2
+	default:
+		fmt.Fprintf(s.err, "error: %v\n", err)
+		return 1
+	}
+}
+
+// newRoot builds the command tree.
+func newRoot(s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "setpoint",
+		Short: "A Kubernetes control plane and operators in one process",
+		Long: "setpoint runs a whole Kubernetes control plane in one process, with operators that are ready to use.\n\n" +
+			"Start with 'setpoint up', then talk to it with 'setpoint kubectl' or any kubectl.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			err := fmt.Errorf("unknown command %q", args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				err = fmt.Errorf("%w; did you mean %q?", err, near[0])
+			}
+			return misuse{err}
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse{err} })
+	root.AddCommand(newUp(s), newKubectl(s), newVersion(s))
+	return root
+}
+
+// noArgs refuses arguments that are no flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return misuse{fmt.Errorf("%q takes no argument, but was given %q", cmd.CommandPath(), args[0])}
+	}
+	return nil
+}

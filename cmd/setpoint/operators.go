@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/lease"
+	"github.com/setpoint-dev/setpoint/operators/foo"
+)
+
+// operatorGrace is what running reconciles get when the plane stops. It is short, since the plane's content goes anyway.
+const operatorGrace = 300 * time.Millisecond
+
+// operator is one that ships with Setpoint.
+type operator struct {
+	name        string
+	crd         string // YAML
+	addToScheme func(*runtime.Scheme) error
+	setup       func(*setpoint.Manager) error
+}
+
+// shipped lists the operators there are, by name.
+func shipped() []operator {
+	return []operator{
+		{foo.Name, foo.CRD(), foo.AddToScheme, foo.Setup},
+	}
+}
+
+// selectOperators returns the operators that --operators names.
+func selectOperators(names []string) ([]operator, error) {
+	all := shipped()
+	switch {
+	case slices.Equal(names, []string{"all"}):
+		return all, nil
+	case slices.Equal(names, []string{"none"}):
+		return nil, nil
+	}
+	var chosen []operator
+	var errs []error
+	known := make([]string, len(all))
+	for i, o := range all {
+		known[i] = o.name
+		if slices.Contains(names, o.name) {
+			chosen = append(chosen, o)
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			errs = append(errs, fmt.Errorf("--operators: there is no operator %q; there are %s, or say all or none", n, strings.Join(known, ", ")))
+		}
+	}
+	return chosen, errors.Join(errs...)
+}
+
+// manager returns a manager that runs the operator against the server of config, under a user agent and a lease of its
+// own.
+func (o operator) manager(config *rest.Config, logger *slog.Logger) (*setpoint.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientscheme.AddToScheme(scheme), o.addToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("operator %s: %w", o.name, err)
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = "setpoint-" + o.name + "/" + ownVersion()
+	m, err := setpoint.NewManager(setpoint.Config{
+		REST:           config,
+		Scheme:         scheme,
+		Logger:         logger.With("operator", o.name),
+		FieldOwner:     "setpoint-" + o.name,
+		LeaderElection: &lease.Config{Namespace: "kube-system", Name: "setpoint-" + o.name},
+		GracePeriod:    operatorGrace,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("operator %s: %w", o.name, err)
+	}
+	if err := o.setup(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// run runs the operator until ctx ends.
+func (o operator) run(ctx context.Context, config *rest.Config, logger *slog.Logger) error {
+	m, err := o.manager(config, logger)
+	if err != nil {
+		return err
+	}
+	if err := m.Run(ctx); err != nil {
+		return fmt.Errorf("operator %s: %w", o.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/setpoint-dev/setpoint/cache"
+	"github.com/setpoint-dev/setpoint/plane"
+	"github.com/setpoint-dev/setpoint/plane/node"
+)
+
+const (
+	// startLimit bounds every step until the plane is ready, so that a plane that cannot start says so.
+	startLimit = 2 * time.Minute
+	// stopLimit bounds the stop: nothing that is still under way then is worth waiting for, since all is in memory.
+	stopLimit = 800 * time.Millisecond
+)
+
+// session is one run of `setpoint up`.
+type session struct {
+	options   upOptions
+	streams   streams
+	logger    *slog.Logger
+	began     time.Time
+	operators []operator
+
+	plane   *plane.Plane
+	record  record
+	config  *rest.Config // reaches the plane in this process
+	client  *http.Client
+	applier *applier
+
+	running sync.WaitGroup // operators
+	fail    context.CancelCauseFunc
+}
+
+// up runs a plane until ctx ends.
+func up(ctx context.Context, o upOptions, s streams) (err error) {
+	began := time.Now()
+	manifests, err := readManifests(o.files, s.in)
+	if err != nil {
+		return err
+	}
+	operators, err := selectOperators(o.operators)
+	if err != nil {
+		return err
+	}
+	interrupted := ctx
+	ctx, fail := context.WithCancelCause(ctx)
+	u := &session{options: o, streams: s, logger: quiet(o.verbose, s.err), began: began, operators: operators, fail: fail}
+	defer func() {
+		fail(nil)
+		err = errors.Join(err, u.stop())
+		if interrupted.Err() != nil {
+			err = nil // whoever interrupts gets what was asked for
+		}
+	}()
+	if err := u.start(ctx); err != nil {
+		return err
+	}
+	u.runOperators(ctx)
+	if !o.wait {
+		u.ready()
+	}
+	if err := u.applyAndShow(ctx, manifests); err != nil {
+		return err
+	}
+	if o.wait {
+		u.ready()
+	}
+	u.goOn(manifests)
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// quiet returns the logger of everything in this process, which keeps silent unless asked, and makes the loggers that
+// are global to the process write to it, too.
+func quiet(verbose bool, to io.Writer) *slog.Logger {
+	logger := slog.New(slog.DiscardHandler)
+	if verbose {
+		logger = slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	klog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelInfo).Writer())
+	return logger
+}
+
+// start brings the plane up with the operators' kinds, and makes it known.
+func (u *session) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the plane was not ready within %s", startLimit))
+	defer cancel()
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"starting the control plane", u.startPlane},
+		{"writing the kubeconfig", u.writeKubeconfig},
+		{"installing the operators' kinds", u.installKinds},
+		{"recording the plane", func(context.Context) error { return u.record.write() }},
+	} {
+		at := time.Now()
+		if err := step.do(ctx); err != nil {
+			if ctx.Err() != nil {
+				err = errors.Join(err, context.Cause(ctx))
+			}
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		u.logger.Info("done", "step", step.what, "took", time.Since(at))
+	}
+	return nil
+}
+
+func (u *session) startPlane(ctx context.Context) (err error) {
+	if u.record.dir, err = newRecordDir(u.began); err != nil {
+		return err
+	}
+	config := plane.Config{
+		Listen: u.options.listen,
+		Nodes:  node.Config{Count: u.options.nodes},
+		Logger: u.logger.With("part", "plane"),
+	}
+	if u.plane, err = plane.New(config); err != nil {
+		return err
+	}
+	if err := u.plane.Start(ctx); err != nil {
+		return err
+	}
+	u.record.Address = u.plane.Address()
+	u.config = rest.CopyConfig(u.plane.RESTConfig())
+	u.config.UserAgent = "setpoint-up/" + ownVersion()
+	if u.client, err = rest.HTTPClientFor(u.config); err != nil {
+		return err
+	}
+	u.applier, err = newApplier(u.config, u.client)
+	return err
+}
+
+// writeKubeconfig writes the plane's kubeconfig where it was asked for, else beside the plane's record. It replaces no
+// file that tells of other clusters.
+func (u *session) writeKubeconfig(context.Context) error {
+	data, err := u.plane.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	u.record.Kubeconfig = filepath.Join(u.record.dir, "kubeconfig")
+	if u.options.kubeconfig != "" {
+		if u.record.Kubeconfig, err = filepath.Abs(u.options.kubeconfig); err != nil {
+			return err
+		}
+		if err := replaceable(u.record.Kubeconfig, data); err != nil {
+			return err
+		}
+	}
+	return writeFile(u.record.Kubeconfig, data)
+}
+
+// replaceable returns an error if a file exists that is not the kubeconfig of an earlier plane.
+func replaceable(path string, with []byte) error {
+	old, err := clientcmd.LoadFromFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s exists and is no kubeconfig: remove it or name another file (%w)", path, err)
+	}
+	ours, err := clientcmd.Load(with)
+	if err != nil {
+		return err
+	}
+	for name := range old.Clusters {
+		if _, ok := ours.Clusters[name]; !ok {
+			return fmt.Errorf("%s tells of another cluster (%s): name another file", path, name)
+		}
+	}
+	return nil
+}
+
+// installKinds applies the operators' CustomResourceDefinitions.
+func (u *session) installKinds(ctx context.Context) error {
+	var definitions []manifest
+	for _, o := range u.operators {
+		found, err := decodeManifests("operator "+o.name, []byte(o.crd))
+		if err != nil {
+			return err
+		}
+		definitions = append(definitions, found...)
+	}
+	return u.applier.apply(ctx, definitions, func(*unstructured.Unstructured, bool) {})
+}
+
+// runOperators runs the operators until ctx ends. One that fails ends the session.
+func (u *session) runOperators(ctx context.Context) {
+	for _, o := range u.operators {
+		u.running.Go(func() {
+			if err := o.run(ctx, u.config, u.logger); err != nil {
+				u.fail(err)
+			}
+		})
+	}
+}
+
+// ready prints the one line that programs wait for.
+func (u *session) ready() {
+	fmt.Fprintf(u.streams.out, "ready in %d ms: https://%s, kubeconfig %s\n",
+		time.Since(u.began).Milliseconds(), u.record.Address, u.record.Kubeconfig)
+}
+
+// applyAndShow applies manifests and shows what becomes of them until they are ready.
+func (u *session) applyAndShow(ctx context.Context, manifests []manifest) error {
+	if len(manifests) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Everything is watched unstructured, whether its type is known or not.
+	objects, err := cache.New(cache.Config{REST: u.config, HTTP: u.client, Scheme: runtime.NewScheme(), Mapper: u.applier.mapper, Logger: u.logger})
+	if err != nil {
+		return err
+	}
+	t := newTracker()
+	watched := map[schema.GroupVersionKind]bool{}
+	follow := func(gvk schema.GroupVersionKind) {
+		if watched[gvk] {
+			return
+		}
+		watched[gvk] = true
+		if _, err := objects.Watch(gvk, t.observe); err != nil {
+			cancel(fmt.Errorf("watching %s: %w", gvk.Kind, err))
+		}
+	}
+	for _, gvk := range madeKinds() {
+		follow(gvk)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	running.Go(func() {
+		if err := objects.Run(ctx); err != nil {
+			cancel(fmt.Errorf("watching what was applied: %w", err))
+		}
+	})
+	err = u.applier.apply(ctx, manifests, func(o *unstructured.Unstructured, reported bool) {
+		t.add(o, reported)
+		follow(o.GroupVersionKind())
+	})
+	if err != nil {
+		return err
+	}
+	return converge(ctx, t, newScreen(u.streams.out))
+}
+
+// madeKinds are the kinds that controllers make of others and that people want to see come up.
+func madeKinds() []schema.GroupVersionKind {
+	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
+	return []schema.GroupVersionKind{
+		apps.WithKind("Deployment"), apps.WithKind("ReplicaSet"), apps.WithKind("StatefulSet"), apps.WithKind("DaemonSet"),
+		{Group: "batch", Version: "v1", Kind: "Job"},
+		{Version: "v1", Kind: "Pod"},
+	}
+}
+
+// stop ends everything, within stopLimit.
+func (u *session) stop() error {
+	var err error
+	if u.record.dir != "" {
+		err = os.RemoveAll(u.record.dir) // first, so that no command finds the plane any more
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		u.running.Wait()
+		if u.plane != nil {
+			u.plane.Stop()
+		}
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(stopLimit):
+		u.logger.Warn("not everything stopped in time", "limit", stopLimit)
+	}
+	return err
+}
