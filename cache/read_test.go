@@ -475,3 +475,9 @@ func TestSizeMetrics(t *testing.T) {
 		}
 	})
 }
+
+func mustSelector(s string) labels.Selector {
+	selector, err := labels.Parse(s)
+	must(err)
+	return selector
+}

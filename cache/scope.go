@@ -362,11 +362,17 @@ func (sc *scope) events(r *response, path string) error {
 	sc.healthy()
 	for {
 		ev, err := r.event()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
+		var silence *silenceError
+		switch {
+		case err == nil:
 			err = sc.event(r.encoding, ev)
+		case err == io.EOF:
+			return nil
+		case errors.As(err, &silence):
+			// Half open, or a server without bookmarks where nothing happens: only a new watch tells.
+			sc.store.stats.failed(err)
+			sc.logger.Debug("watching anew", "reason", err)
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", path, err)

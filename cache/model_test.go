@@ -1,0 +1,220 @@
+package cache
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-dev/setpoint/filter"
+)
+
+// TestModel runs random changes, outages, compactions and subscribers against a scripted server. Whenever the server lets
+// things come to rest, the cache's list is the server's, and what each subscriber was told adds up to the same. SETPOINT_SEED
+// repeats one run.
+func TestModel(t *testing.T) {
+	seeds := []uint64{}
+	if s, err := strconv.ParseUint(os.Getenv("SETPOINT_SEED"), 10, 64); err == nil {
+		seeds = append(seeds, s)
+	} else {
+		first := rand.Uint64() >> 16
+		for i := range uint64(60) {
+			seeds = append(seeds, first+i)
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newModel(t, seed).run() })
+		})
+	}
+}
+
+type model struct {
+	*harness
+	t          *testing.T
+	rnd        *rand.Rand
+	kind       schema.GroupVersionKind
+	collection string
+	replays    []*replay
+}
+
+// replay is a subscriber that keeps books: what it was told must be possible at each step.
+type replay struct {
+	t       *testing.T
+	watch   *Watch
+	delay   time.Duration // how slow it is
+	mu      sync.Mutex
+	changed bool              // the initial changes are over
+	known   map[string]string // key → UID@revision
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	m := &model{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), kind: podKind, collection: pods}
+	s := newServer()
+	if m.rnd.IntN(2) == 0 {
+		m.kind, m.collection = widgetKind, widgets
+	}
+	s.noStreaming = pick(m.rnd, "", "", "", "silent", "invalid")
+	cfg := Config{Default: Options{MetadataOnly: m.rnd.IntN(4) == 0}}
+	if m.rnd.IntN(3) == 0 {
+		cfg.Default.Namespaces = []string{"a", "b"}
+	}
+	m.harness = start(t, s, cfg)
+	return m
+}
+
+func (m *model) run() {
+	m.change(20)
+	m.join()
+	for range 40 {
+		m.step()
+		if m.rnd.IntN(8) == 0 {
+			m.rest()
+		}
+	}
+	m.rest()
+	for _, r := range m.replays {
+		r.watch.Close()
+	}
+}
+
+func (m *model) step() {
+	s := m.server
+	switch m.rnd.IntN(10) {
+	case 0:
+		s.drop(pick(m.rnd, nil, io.ErrUnexpectedEOF))
+	case 1:
+		s.mute()
+	case 2:
+		s.compact()
+	case 3:
+		s.bookmark()
+	case 4:
+		s.setFault(pick(m.rnd, nil, forbid, func(*http.Request) *http.Response {
+			return statusResponse(apierrors.NewTooManyRequests("busy", 3))
+		}))
+	case 5:
+		m.join()
+	case 6:
+		if len(m.replays) > 1 {
+			i := m.rnd.IntN(len(m.replays))
+			m.replays[i].watch.Close()
+			m.replays = slices.Delete(m.replays, i, i+1)
+		}
+	default:
+		m.change(1 + m.rnd.IntN(10))
+	}
+	if m.rnd.IntN(2) == 0 {
+		time.Sleep(time.Duration(m.rnd.IntN(5000)) * time.Millisecond)
+	}
+}
+
+// change makes some changes.
+func (m *model) change(n int) {
+	for range n {
+		namespace, name := pick(m.rnd, "a", "b", "c"), fmt.Sprint(m.rnd.IntN(12))
+		labels := map[string]string{"app": pick(m.rnd, "x", "y")}
+		switch {
+		case m.rnd.IntN(3) == 0:
+			m.server.delete(m.collection, namespace+"/"+name)
+		case m.kind == podKind:
+			m.server.put(m.collection, pod(namespace, name, labels))
+		default:
+			m.server.put(m.collection, widget(namespace, name, labels))
+		}
+	}
+}
+
+func (m *model) join() {
+	r := &replay{t: m.t, known: map[string]string{}}
+	if m.rnd.IntN(3) == 0 {
+		r.delay = time.Duration(m.rnd.IntN(500)) * time.Millisecond
+	}
+	w, err := m.Watch(m.kind, r.record)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	r.watch = w
+	m.replays = append(m.replays, r)
+}
+
+func (r *replay) record(c filter.Change) {
+	if r.delay > 0 {
+		time.Sleep(r.delay)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	state := func(s *filter.State) string { return string(s.Meta().UID) + "@" + s.Meta().ResourceVersion }
+	meta := c.Latest().Meta()
+	k := joinKey(key(meta.Namespace, meta.Name))
+	was, known := r.known[k]
+	switch {
+	case c.Initial && r.changed:
+		r.t.Errorf("%s is initial after a change", k)
+	case c.Old == nil && known:
+		r.t.Errorf("%s was added twice: %s, then %s", k, was, state(c.New))
+	case c.Old != nil && was != state(c.Old):
+		r.t.Errorf("%s: told of %q, then of a change from %q", k, was, state(c.Old))
+	case c.Old != nil && c.New != nil && c.Old.Meta().UID != c.New.Meta().UID:
+		r.t.Errorf("%s: a new object came as a modification", k)
+	}
+	r.changed = r.changed || !c.Initial
+	if c.New == nil {
+		delete(r.known, k)
+		return
+	}
+	r.known[k] = state(c.New)
+}
+
+// rest lets the server be well for long enough and compares.
+func (m *model) rest() {
+	s := m.server
+	s.setFault(nil)
+	for range 10 { // longer than any bound, half-open connections included
+		time.Sleep(time.Minute)
+		s.bookmark()
+	}
+	time.Sleep(time.Minute) // slow subscribers
+	want := map[string]string{}
+	s.mu.Lock()
+	revision := strconv.FormatInt(s.revision, 10)
+	for k, o := range s.objects[m.collection] {
+		if o.GetNamespace() != "c" || !slices.Equal(m.options(m.kind).Namespaces, []string{"a", "b"}) {
+			want[k] = string(o.GetUID()) + "@" + o.GetResourceVersion()
+		}
+	}
+	s.mu.Unlock()
+	for i, r := range m.replays {
+		r.mu.Lock()
+		same(m.t, fmt.Sprintf("what subscriber %d was told", i), want, r.known)
+		r.mu.Unlock()
+	}
+	same(m.t, "list", slices.Sorted(maps.Keys(want)), names(m.t, m.harness, m.kind, ListOptions{}))
+	x := ListOptions{Labels: mustSelector("app=x")}
+	var all, selected metav1.PartialObjectMetadataList
+	must(m.List(m.t.Context(), m.kind, ListOptions{}, &all))
+	must(m.List(m.t.Context(), m.kind, x, &selected))
+	all.Items = slices.DeleteFunc(all.Items, func(o metav1.PartialObjectMetadata) bool { return o.Labels["app"] != "x" })
+	same(m.t, "selected list", all, selected)
+	if err := m.WaitRevision(m.t.Context(), m.kind, "", revision); err != nil {
+		m.t.Error(err)
+	}
+	if err := m.replays[0].watch.Err(); err != nil {
+		m.t.Errorf("all is well, but: %v", err)
+	}
+	if m.t.Failed() {
+		m.t.FailNow()
+	}
+}

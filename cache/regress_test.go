@@ -1,0 +1,258 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/setpoint-dev/setpoint/filter"
+)
+
+// The cases here are bugs that others had, named after the issues that reported them: ControllerRuntime is
+// kubernetes-sigs/controller-runtime, Kubernetes is kubernetes/kubernetes.
+
+// An index on a kind that cannot be listed must not block whoever declares it.
+func TestControllerRuntime3422IndexOfForbiddenKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.setFault(forbid)
+		h := prepare(t, s, Config{})
+		index := func(runtime.Object) []string { return nil }
+		if err := h.Index(podKind, "before", index); err != nil {
+			t.Error(err)
+		}
+		h.run(t)
+		if err := h.Index(podKind, "running", index); err != nil {
+			t.Error(err)
+		}
+		same(t, "requests", 0, len(s.asked()))
+		if _, err := h.Watch(podKind, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Index(podKind, "late", index); err == nil {
+			t.Error("an index was taken although the kind is watched")
+		}
+	})
+}
+
+// A namespace without options of its own is covered by the watch of all; a list that is used twice does not accumulate; and
+// reading several namespaces at once is no race.
+func TestControllerRuntime3126SeveralNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put(pods, pod("a", "x", nil))
+		s.put(pods, pod("b", "y", nil))
+		h := follow(t, s, Config{}, podKind)
+		var list corev1.PodList
+		for range 2 {
+			if err := h.List(t.Context(), podKind, ListOptions{Namespace: "b"}, &list); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "items", 1, len(list.Items))
+		}
+		h.stop()
+
+		h = follow(t, s, Config{Default: Options{Namespaces: []string{"a", "b", "c"}}}, podKind)
+		var group sync.WaitGroup
+		for _, namespace := range []string{"", "a", "b", "c"} {
+			group.Go(func() {
+				for range 50 {
+					var list corev1.PodList
+					if err := h.List(t.Context(), podKind, ListOptions{Namespace: namespace}, &list); err != nil {
+						t.Error(err)
+					}
+					s.put(pods, pod(namespace+"a", "z", nil))
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// A user goes, the CRD is deleted and created again, a user comes: changes flow, and only to the new one.
+func TestControllerRuntime2983CRDRecreated(t *testing.T) {
+	for _, keep := range []bool{false, true} { // also with a user who stays all the time
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			s.put(widgets, widget("a", "x", nil))
+			h := start(t, s, Config{})
+			var stays *recorder
+			if keep {
+				_, stays = h.watchKind(t, widgetKind)
+			}
+			w, old := h.watchKind(t, widgetKind)
+			synced(t, w)
+			w.Close()
+			old.take()
+
+			h.mapper.setAbsent(widgetKind.GroupKind(), true)
+			s.delete(widgets, "a/x")
+			s.setFault(func(r *http.Request) *http.Response {
+				return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Header: http.Header{}}
+			})
+			s.drop(nil)
+			time.Sleep(time.Minute)
+			h.mapper.setAbsent(widgetKind.GroupKind(), false)
+			s.setFault(nil)
+			s.put(widgets, widget("a", "x", nil))
+			s.compact()
+
+			w, now := h.watchKind(t, widgetKind)
+			<-w.Synced()
+			time.Sleep(time.Minute)
+			same(t, "the new one", []string{map[bool]string{false: "initial", true: "added"}[keep] + " a/x@103"}, now.take())
+			same(t, "the old one", 0, len(old.take()))
+			s.put(widgets, widget("a", "y", nil))
+			synctest.Wait()
+			same(t, "changes after", []string{"added a/y@104"}, now.take())
+			if keep {
+				same(t, "the one who stayed", []string{"initial a/x@101", "deleted a/x@101", "added a/x@103", "added a/y@104"}, stays.take())
+			}
+		})
+	}
+}
+
+// What is deleted while the watch is down is told with the last state that was seen, never with none.
+func TestGrafanaAppSDK1352DeletedDuringOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put(pods, pod("a", "x", nil))
+		h := start(t, s, Config{})
+		var deleted []string
+		w, err := h.Watch(podKind, func(c filter.Change) {
+			if c.Verb() != filter.Deleted {
+				return
+			}
+			o, err := c.Latest().Object()
+			if err != nil {
+				t.Error(err)
+			}
+			deleted = append(deleted, o.(*corev1.Pod).Spec.NodeName)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synced(t, w)
+		s.drop(nil)
+		s.delete(pods, "a/x")
+		s.compact()
+		time.Sleep(time.Minute)
+		same(t, "deleted", []string{"node-x"}, deleted)
+	})
+}
+
+// Subscribers that use the cache from within a call, also to watch and close, do not deadlock with the start.
+func TestKubernetes136509StartUpDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		for _, name := range []string{"x", "y", "z"} {
+			s.put(pods, pod("a", name, nil))
+		}
+		h := start(t, s, Config{})
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				w, err := h.Watch(podKind, func(filter.Change) {
+					var list corev1.PodList
+					if err := h.List(t.Context(), podKind, ListOptions{}, &list); err != nil || len(list.Items) != 3 {
+						t.Errorf("list in a call: %d items, %v", len(list.Items), err)
+					}
+					inner, err := h.Watch(podKind, func(filter.Change) {})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					<-inner.Synced()
+					inner.Close()
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				<-w.Synced()
+			})
+		}
+		group.Wait()
+	})
+}
+
+// A metadata-only watch says of which kind its objects are, and its changes are nobody else's memory.
+func TestControllerRuntime1650MetadataOnlyKind(t *testing.T) {
+	for name, jsonOnly := range map[string]bool{"protobuf": false, "JSON": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.jsonOnly = jsonOnly
+				s.put(widgets, widget("a", "x", map[string]string{"app": "x"}))
+				h := start(t, s, Config{Default: Options{MetadataOnly: true}})
+				var w *Watch
+				for range 2 {
+					var err error
+					w, err = h.Watch(widgetKind, func(c filter.Change) {
+						if c.Kind != widgetKind {
+							t.Errorf("change of kind %v", c.Kind)
+						}
+						o, err := c.Latest().Object()
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						m := o.(*metav1.PartialObjectMetadata)
+						same(t, "kind", widgetKind, m.GroupVersionKind())
+						same(t, "labels", map[string]string{"app": "x"}, m.Labels)
+						m.Labels["app"] = "scribbled"
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				synced(t, w)
+				s.put(widgets, widget("a", "x", map[string]string{"app": "x"}))
+				synctest.Wait()
+				for _, r := range s.asked() {
+					if strings.Contains(r, "LIST") {
+						t.Errorf("request %s", r)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A kind that cannot be listed blocks nobody but those who wait for it, and those no longer than they want.
+func TestControllerRuntimeSyncWithoutBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put(widgets, widget("a", "x", nil))
+		s.setFault(func(r *http.Request) *http.Response {
+			if strings.Contains(r.URL.Path, "/pods") {
+				return forbid(r)
+			}
+			return nil
+		})
+		h := start(t, s, Config{})
+		forbidden, err := h.Watch(podKind, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed, err := h.Watch(widgetKind, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synced(t, allowed)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := forbidden.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("waiting for a forbidden kind: %v", err)
+		}
+	})
+}
