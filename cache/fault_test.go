@@ -33,7 +33,7 @@ func TestExpiredRevision(t *testing.T) {
 		s.delete(pods, "a/gone")
 		s.put(pods, pod("a", "new", nil)) // 106
 		s.compact()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		same(t, "changes", []string{"deleted a/gone@102", "modified a/changed@104", "added a/new@106"}, changes.take())
 		same(t, "requests: a watch that has expired, a listing that becomes the watch", 2, len(s.asked()))
 		if err := w.Err(); err != nil {
@@ -63,10 +63,10 @@ func TestRetryAfter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(19 * time.Second)
+		pass(19 * time.Second)
 		same(t, "requests before the time", 1, len(s.asked()))
 		s.setFault(nil)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		synced(t, w)
 	})
 }
@@ -86,7 +86,7 @@ func TestBackoff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		base := firstBackoff
 		for i := 1; i < len(at); i++ {
 			if wait := at[i] - at[i-1]; wait < base || wait > 2*base {
@@ -96,10 +96,10 @@ func TestBackoff(t *testing.T) {
 		}
 		s.setFault(nil)
 		<-w.Synced()
-		time.Sleep(2 * healthyAfter)
+		pass(2 * healthyAfter)
 		s.asked()
 		s.drop(io.ErrUnexpectedEOF)
-		time.Sleep(2 * firstBackoff)
+		pass(2 * firstBackoff)
 		same(t, "requests after a long healthy watch", 1, len(s.asked()))
 	})
 }
@@ -113,7 +113,7 @@ func TestHalfOpenWatch(t *testing.T) {
 		w, changes := h.watchKind(t, podKind)
 		synced(t, w)
 		for range 5 { // bookmarks keep it alive
-			time.Sleep(silenceBound * 9 / 10)
+			pass(silenceBound * 9 / 10)
 			s.bookmark()
 		}
 		synctest.Wait()
@@ -121,9 +121,9 @@ func TestHalfOpenWatch(t *testing.T) {
 		changes.take()
 		s.mute()
 		s.put(pods, pod("a", "x", nil))
-		time.Sleep(silenceBound - time.Second)
+		pass(silenceBound - time.Second)
 		same(t, "changes before the bound", 0, len(changes.take()))
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		same(t, "changes after it", []string{"modified a/x@102"}, changes.take())
 	})
 }
@@ -141,7 +141,7 @@ func TestNoResponse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(headerBound + time.Second/2)
+		pass(headerBound + time.Second/2)
 		if err := w.Err(); err == nil || !strings.Contains(err.Error(), "no response within 30s") {
 			t.Errorf("error: %v", err)
 		}
@@ -168,7 +168,7 @@ func TestListingStalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(stallBound + time.Second/2)
+		pass(stallBound + time.Second/2)
 		var silence *silenceError
 		if err := w.Err(); !errors.As(err, &silence) {
 			t.Errorf("error: %v", err)
@@ -200,7 +200,7 @@ func TestPages(t *testing.T) {
 		s.drop(nil)
 		s.delete(widgets, "a/aaa")
 		s.compact()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		same(t, "objects", 3*pageSize-11, len(names(t, h, widgetKind, ListOptions{})))
 		requests := s.asked()
 		same(t, "requests: watch, page, page, all, watch", 5, len(requests))
@@ -226,7 +226,7 @@ func TestStaleServer(t *testing.T) {
 		}
 		behind()
 		s.drop(nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		same(t, "changes from a server that is behind", 0, len(changes.take()))
 		if err := w.Err(); err == nil || !strings.Contains(err.Error(), "it is behind") {
 			t.Errorf("error: %v", err)
@@ -234,13 +234,13 @@ func TestStaleServer(t *testing.T) {
 		same(t, "what readers see", []string{"a/x", "a/y"}, names(t, h, podKind, ListOptions{}))
 
 		// Restored from a backup.
-		time.Sleep(staleBound + time.Minute)
+		pass(staleBound + time.Minute)
 		same(t, "changes from a restored server", []string{"deleted a/y@102"}, changes.take())
 		s.mu.Lock()
 		s.floor = 0
 		s.mu.Unlock()
 		s.put(pods, pod("a", "x", nil))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		same(t, "changes after", []string{"modified a/x@102"}, changes.take())
 	})
 }
@@ -254,7 +254,7 @@ func TestKindInstalledLater(t *testing.T) {
 		h.mapper.setAbsent(widgetKind.GroupKind(), true)
 		h.run(t)
 		w, changes := h.watchKind(t, widgetKind)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if err := w.Err(); err == nil || !strings.Contains(err.Error(), "Widget.example.com") {
 			t.Errorf("error: %v", err)
 		}
@@ -283,7 +283,7 @@ func TestFailureMetrics(t *testing.T) {
 		same(t, "forbidden", 1.0, testutil.ToFloat64(h.metrics.failures.WithLabelValues("Pod", string(metav1.StatusReasonForbidden))))
 		same(t, "listings", 0.0, testutil.ToFloat64(h.metrics.listings.WithLabelValues("Pod")))
 		s.setFault(nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		same(t, "listings", 1.0, testutil.ToFloat64(h.metrics.listings.WithLabelValues("Pod")))
 	})
 }

@@ -117,7 +117,7 @@ func (m *model) step() {
 		m.change(1 + m.rnd.IntN(10))
 	}
 	if m.rnd.IntN(2) == 0 {
-		time.Sleep(time.Duration(m.rnd.IntN(5000)) * time.Millisecond)
+		pass(time.Duration(m.rnd.IntN(5000)) * time.Millisecond)
 	}
 }
 
@@ -183,10 +183,10 @@ func (m *model) rest() {
 	s := m.server
 	s.setFault(nil)
 	for range 10 { // longer than any bound, half-open connections included
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		s.bookmark()
 	}
-	time.Sleep(time.Minute) // slow subscribers
+	pass(time.Minute) // slow subscribers
 	want := map[string]string{}
 	s.mu.Lock()
 	revision := strconv.FormatInt(s.revision, 10)

@@ -100,7 +100,7 @@ func TestControllerRuntime2983CRDRecreated(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Header: http.Header{}}
 			})
 			s.drop(nil)
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			h.mapper.setAbsent(widgetKind.GroupKind(), false)
 			s.setFault(nil)
 			s.put(widgets, widget("a", "x", nil))
@@ -108,7 +108,7 @@ func TestControllerRuntime2983CRDRecreated(t *testing.T) {
 
 			w, now := h.watchKind(t, widgetKind)
 			<-w.Synced()
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			same(t, "the new one", []string{map[bool]string{false: "initial", true: "added"}[keep] + " a/x@103"}, now.take())
 			same(t, "the old one", 0, len(old.take()))
 			s.put(widgets, widget("a", "y", nil))
@@ -145,7 +145,8 @@ func TestGrafanaAppSDK1352DeletedDuringOutage(t *testing.T) {
 		s.drop(nil)
 		s.delete(pods, "a/x")
 		s.compact()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
+		synctest.Wait()
 		same(t, "deleted", []string{"node-x"}, deleted)
 	})
 }

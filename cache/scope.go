@@ -339,8 +339,8 @@ func (sc *scope) accept(listed map[string]*object, version string) error {
 	sc.store.stats.listed()
 	sc.store.replace(sc, listed, version)
 	sc.current = true
-	sc.store.markListed(sc)
 	sc.healthy()
+	sc.store.markListed(sc) // last: whoever waits for it finds everything in order
 	return nil
 }
 
