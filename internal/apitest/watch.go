@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // watch opens a watch. s.mu is held.
@@ -116,8 +117,16 @@ func (w *watchBody) show(c change) {
 	case after:
 		w.frame("ADDED", w.call.view(c.now))
 	case before:
-		w.frame("DELETED", w.call.view(c.old))
+		w.frame("DELETED", w.call.view(at(c.old, c.revision)))
 	}
+}
+
+// at returns an object at another revision: one that leaves a selection is shown as it was, at the
+// revision at which it left.
+func at(o object, revision int64) object {
+	u := unstructured.Unstructured{Object: runtime.DeepCopyJSON(o)}
+	u.SetResourceVersion(strconv.FormatInt(revision, 10))
+	return u.Object
 }
 
 func (w *watchBody) sees(o object) bool {
