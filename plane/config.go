@@ -24,8 +24,8 @@ type Config struct {
 	// ServiceAccounts are missing too, so admission lets Pods in that name none.
 	APIOnly bool
 
-	// Controllers selects upstream controllers by name, as workload.Config does.
-	// Empty: all of them.
+	// Controllers selects upstream's controllers by name, as workload.Config does:
+	// "deployment" for this one, "-deployment" for all but this one. Empty: all.
 	Controllers []string
 
 	// Nodes are the fake nodes. REST, Informers and Logger in it are filled in by the
@@ -52,7 +52,7 @@ func (c Config) validate() error {
 	known := workload.Names()
 	for _, name := range c.Controllers {
 		name = strings.TrimPrefix(name, "-")
-		if name != "*" && !slices.Contains(known, name) {
+		if !slices.Contains(known, name) {
 			errs = append(errs, fmt.Errorf("Controllers names %q, which is none of %s", name, strings.Join(known, ", ")))
 		}
 	}

@@ -1,0 +1,99 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	"k8s.io/kubernetes/pkg/controlplane/controller/systemnamespaces"
+)
+
+// systemNamespaces exist in every cluster.
+var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, metav1.NamespaceDefault}
+
+// bootstrap writes what a cluster has from the start. Objects that exist, in a store
+// that has been used before, are kept, and completed where upstream does so too.
+func (s *Server) bootstrap(ctx context.Context) error {
+	for _, name := range systemNamespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+		if err := exists(err); err != nil {
+			return fmt.Errorf("creating namespace %s: %w", name, err)
+		}
+	}
+	if err := bootstrapRBAC(ctx, s.client.RbacV1()); err != nil {
+		return err
+	}
+	for _, class := range schedulingv1.SystemPriorityClasses() {
+		_, err := s.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
+		if err := exists(err); err != nil {
+			return fmt.Errorf("creating PriorityClass %s: %w", class.Name, err)
+		}
+	}
+	if err := s.addresses.takePorts(ctx, s.client); err != nil {
+		return err
+	}
+	return createKubernetesService(ctx, s.client)
+}
+
+// keepSystemNamespaces brings system namespaces back that somebody deletes.
+func (s *Server) keepSystemNamespaces() {
+	namespaces := s.shared.Core().V1().Namespaces()
+	systemnamespaces.NewController(systemNamespaces, s.client, namespaces).Run(s.hooks.Done())
+}
+
+// createKubernetesService creates the Service that leads to the API server. It has
+// no endpoints: an endpoint may not have an address of the loopback interface.
+func createKubernetesService(ctx context.Context, client kubernetes.Interface) error {
+	singleStack := corev1.IPFamilyPolicySingleStack
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      "kubernetes",
+			Namespace: metav1.NamespaceDefault,
+			Labels:    map[string]string{"component": "apiserver", "provider": "kubernetes"},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:      kubernetesServiceIP.String(),
+			IPFamilyPolicy: &singleStack,
+			Ports: []corev1.ServicePort{{
+				Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(6443),
+			}},
+		},
+	}
+	// The allocator learns of the default ServiceCIDR through a watch.
+	return retry(ctx, "creating Service default/kubernetes", func() error {
+		_, err := client.CoreV1().Services(service.Namespace).Create(ctx, service, metav1.CreateOptions{})
+		return exists(err)
+	})
+}
+
+// exists is err, unless that only says that the object exists.
+func exists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// retry does what depends on a change that is about to reach an informer.
+func retry(ctx context.Context, what string, do func() error) error {
+	const pause = time.Millisecond
+	for {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, errors.Join(err, ctx.Err()))
+		case <-time.After(pause):
+		}
+	}
+}

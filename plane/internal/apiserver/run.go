@@ -1,0 +1,121 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
+
+	"github.com/setpoint-dev/setpoint/plane/internal/inproc"
+)
+
+// Start serves requests of this process and returns when the server is complete:
+// everything of bootstrap exists, all groups are in discovery, all checks of /readyz
+// pass. ctx bounds the start only.
+func (s *Server) Start(ctx context.Context) error {
+	prepared, err := s.aggregate.PrepareRun()
+	if err != nil {
+		return fmt.Errorf("preparing the aggregator: %w", err)
+	}
+	server := prepared.GenericAPIServer
+	s.inproc = inproc.NewServer(server.Handler)
+	if err := s.startInformers(ctx); err != nil {
+		return err
+	}
+	if err := s.addresses.start(s.client, s.shared); err != nil {
+		return err
+	}
+	bootstrapped := make(chan error, 1)
+	go func() { bootstrapped <- s.bootstrap(ctx) }()
+	server.RunPostStartHooks(s.hooks)
+	s.hooksRunning = true
+	go s.keepSystemNamespaces()
+
+	if err := awaitDiscovery(ctx, server); err != nil {
+		return err
+	}
+	close(s.discoveryComplete)
+	if err := <-bootstrapped; err != nil {
+		return fmt.Errorf("writing the objects every cluster has: %w", err)
+	}
+	return s.awaitChecks(ctx)
+}
+
+// startInformers returns when all informers have their first listing.
+func (s *Server) startInformers(ctx context.Context) error {
+	crds, apiServices := s.crds.Informers, s.aggregate.APIRegistrationInformers
+	s.shared.StartWithContext(s.hooks)
+	crds.StartWithContext(s.hooks)
+	apiServices.StartWithContext(s.hooks)
+	for _, synced := range []error{
+		s.shared.WaitForCacheSyncWithContext(ctx).AsError(),
+		crds.WaitForCacheSyncWithContext(ctx).AsError(),
+		apiServices.WaitForCacheSyncWithContext(ctx).AsError(),
+	} {
+		if synced != nil {
+			return fmt.Errorf("waiting for the server's own informers: %w", synced)
+		}
+	}
+	return nil
+}
+
+// addHooks adds what kube-apiserver starts after the server, of what has a place
+// here.
+func (s *Server) addHooks(server *genericapiserver.GenericAPIServer) {
+	server.AddPostStartHookOrDie("start-kubernetes-service-cidr-controller", func(hook genericapiserver.PostStartHookContext) error {
+		defaultservicecidr.NewController(serviceCIDR, net.IPNet{}, s.client).Start(hook)
+		return nil
+	})
+}
+
+// awaitDiscovery waits until every resource that exists is routed.
+func awaitDiscovery(ctx context.Context, server *genericapiserver.GenericAPIServer) error {
+	for name, complete := range server.MuxAndDiscoveryCompleteSignals() {
+		select {
+		case <-complete:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", name, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// awaitChecks waits for the checks of /readyz. They cannot be waited for, only
+// asked.
+func (s *Server) awaitChecks(ctx context.Context) error {
+	for _, check := range s.aggregate.GenericAPIServer.HealthzChecks() {
+		what := fmt.Sprintf("waiting for the check %q", check.Name())
+		if err := retry(ctx, what, func() error { return check.Check(nil) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop ends all requests and goroutines of the server.
+func (s *Server) Stop() {
+	if s.hooksRunning {
+		// A hook that is cancelled before it is through ends the process.
+		_ = s.awaitChecks(context.Background())
+	}
+	s.endHooks()
+	if s.inproc != nil {
+		s.inproc.Close()
+	}
+	if s.addresses != nil {
+		s.addresses.stop()
+	}
+	if s.aggregate != nil {
+		s.aggregate.GenericAPIServer.Destroy()
+		s.aggregate.APIRegistrationInformers.Shutdown()
+	}
+	if s.crds != nil {
+		s.crds.Informers.Shutdown()
+	}
+	if s.shared != nil {
+		s.shared.Shutdown()
+	}
+	s.transport.CloseIdleConnections()
+}

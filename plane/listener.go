@@ -1,0 +1,90 @@
+package plane
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/setpoint-dev/setpoint/plane/internal/pki"
+)
+
+// listener serves the API over TLS, with HTTP/2 and HTTP/1.1.
+type listener struct {
+	socket net.Listener
+	config *tls.Config
+
+	server *http.Server
+	ctx    context.Context // of all requests
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// listen takes the port; connections wait until serve.
+func listen(address string, authority *pki.Authority) (*listener, error) {
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening for the API: %w", err)
+	}
+	host, _, _ := net.SplitHostPort(socket.Addr().String())
+	cert, err := authority.Server("kube-apiserver", []string{
+		host, "127.0.0.1", "::1", "localhost",
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "10.96.0.1",
+	})
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(authority.PEM)
+	l := &listener{socket: socket, config: &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		NextProtos:   []string{"h2", "http/1.1"},
+		Certificates: []tls.Certificate{cert.TLS},
+		// Whoever brings none may bring a token; authentication decides.
+		ClientAuth: tls.RequestClientCert,
+		ClientCAs:  clients,
+	}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l, nil
+}
+
+func (l *listener) address() string { return l.socket.Addr().String() }
+
+func (l *listener) serve(handler http.Handler, logger *slog.Logger) {
+	l.server = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			l.done.Add(1)
+			defer l.done.Done()
+			handler.ServeHTTP(w, req)
+		}),
+		TLSConfig:   l.config,
+		BaseContext: func(net.Listener) context.Context { return l.ctx },
+		ErrorLog:    slog.NewLogLogger(logger.With("part", "listener").Handler(), slog.LevelDebug),
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 1000},
+	}
+	l.done.Add(1)
+	go func() {
+		defer l.done.Done()
+		err := l.server.ServeTLS(l.socket, "", "")
+		if !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("the listener of the API has failed", "address", l.address(), "error", err)
+		}
+	}()
+}
+
+// stop closes all connections and waits for the requests that came over them. It
+// does not drain: a client of a plane that stops has nothing to wait for.
+func (l *listener) stop() {
+	l.cancel()
+	if l.server == nil {
+		_ = l.socket.Close()
+		return
+	}
+	_ = l.server.Close()
+	l.done.Wait()
+}
