@@ -21,10 +21,13 @@ import (
 // operatorGrace is what running reconciles get when the plane stops. It is short, since the plane's content goes anyway.
 const operatorGrace = 300 * time.Millisecond
 
+// operatorNamespace is where the operators' ServiceAccounts and leases are.
+const operatorNamespace = "setpoint-system"
+
 // operator is one that ships with Setpoint.
 type operator struct {
 	name        string
-	crd         string // YAML
+	crd, rbac   string // YAML
 	addToScheme func(*runtime.Scheme) error
 	setup       func(*setpoint.Manager) error
 }
@@ -32,7 +35,7 @@ type operator struct {
 // shipped lists the operators there are, by name.
 func shipped() []operator {
 	return []operator{
-		{foo.Name, foo.CRD(), foo.AddToScheme, foo.Setup},
+		{foo.Name, foo.CRD(), foo.RBAC(), foo.AddToScheme, foo.Setup},
 	}
 }
 
@@ -62,21 +65,29 @@ func selectOperators(names []string) ([]operator, error) {
 	return chosen, errors.Join(errs...)
 }
 
-// manager returns a manager that runs the operator against the server of config, under a user agent and a lease of its
-// own.
+// objectName is what the operator's ServiceAccount, roles, lease and field manager are called.
+func (o operator) objectName() string { return "setpoint-" + o.name }
+
+// as returns a configuration that does what the operator's ServiceAccount may do, and no more.
+func (o operator) as(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.UserAgent = o.objectName() + "/" + ownVersion()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + operatorNamespace + ":" + o.objectName()}
+	return config
+}
+
+// manager returns a manager that runs the operator against the server of config.
 func (o operator) manager(config *rest.Config, logger *slog.Logger) (*setpoint.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientscheme.AddToScheme(scheme), o.addToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("operator %s: %w", o.name, err)
 	}
-	config = rest.CopyConfig(config)
-	config.UserAgent = "setpoint-" + o.name + "/" + ownVersion()
 	m, err := setpoint.NewManager(setpoint.Config{
-		REST:           config,
+		REST:           o.as(config),
 		Scheme:         scheme,
 		Logger:         logger.With("operator", o.name),
-		FieldOwner:     "setpoint-" + o.name,
-		LeaderElection: &lease.Config{Namespace: "kube-system", Name: "setpoint-" + o.name},
+		FieldOwner:     o.objectName(),
+		LeaderElection: &lease.Config{Namespace: operatorNamespace, Name: o.objectName()},
 		GracePeriod:    operatorGrace,
 	})
 	if err != nil {

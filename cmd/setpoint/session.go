@@ -113,7 +113,7 @@ func (u *session) start(ctx context.Context) error {
 	}{
 		{"starting the control plane", u.startPlane},
 		{"writing the kubeconfig", u.writeKubeconfig},
-		{"installing the operators' kinds", u.installKinds},
+		{"installing the operators' kinds and rights", u.installOperators},
 		{"recording the plane", func(context.Context) error { return u.record.write() }},
 	} {
 		at := time.Now()
@@ -134,7 +134,7 @@ func (u *session) startPlane(ctx context.Context) (err error) {
 	}
 	config := plane.Config{
 		Listen: u.options.listen,
-		Nodes:  node.Config{Count: u.options.nodes},
+		Nodes:  node.Config{Count: u.options.nodes, NoScheduler: u.options.node == "none"},
 		Logger: u.logger.With("part", "plane"),
 	}
 	if u.plane, err = plane.New(config); err != nil {
@@ -193,17 +193,19 @@ func replaceable(path string, with []byte) error {
 	return nil
 }
 
-// installKinds applies the operators' CustomResourceDefinitions.
-func (u *session) installKinds(ctx context.Context) error {
-	var definitions []manifest
+// installOperators applies what the operators need at the server: their kinds, their ServiceAccounts and their rights.
+func (u *session) installOperators(ctx context.Context) error {
+	var needed []manifest
 	for _, o := range u.operators {
-		found, err := decodeManifests("operator "+o.name, []byte(o.crd))
-		if err != nil {
-			return err
+		for _, document := range []string{o.crd, o.rbac} {
+			found, err := decodeManifests("operator "+o.name, []byte(document))
+			if err != nil {
+				return err
+			}
+			needed = append(needed, found...)
 		}
-		definitions = append(definitions, found...)
 	}
-	return u.applier.apply(ctx, definitions, func(*unstructured.Unstructured, bool) {})
+	return u.applier.apply(ctx, needed, func(*unstructured.Unstructured, bool) {})
 }
 
 // runOperators runs the operators until ctx ends. One that fails ends the session.

@@ -51,7 +51,7 @@ func newUp(s streams) *cobra.Command {
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "apply the objects in this `path`: a file, a folder's files, or - for the standard input; may be repeated")
 	f.BoolVar(&o.wait, "wait", false, "print the ready line only once all that was applied is ready")
 	f.StringSliceVar(&o.operators, "operators", []string{"all"}, "operators to run: `names` with commas between, all, or none")
-	f.StringVar(&o.node, "node", "fake", "what runs Pods: fake (they become ready without running anything), or none (they stay Pending)")
+	f.StringVar(&o.node, "node", "fake", "what runs Pods: fake (they become ready without running anything), or none (nothing schedules them, so they stay Pending)")
 	f.IntVar(&o.nodes, "nodes", 1, "number of fake nodes")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "write logs to the standard error")
 	o.completions(cmd)

@@ -31,15 +31,15 @@ const (
 //go:embed manifests/sample.setpoint.dev_foos.yaml
 var crd string
 
-//go:embed manifests/role.yaml
-var role string
+//go:embed manifests/rbac.yaml
+var rbac string
 
 // CRD returns the CustomResourceDefinition of Foo as YAML.
 func CRD() string { return crd }
 
-// Role returns the least that the operator needs to be allowed, as YAML: a ClusterRole for what it does in every
-// namespace, and a Role for its lease in the namespace it runs in.
-func Role() string { return role }
+// RBAC returns, as YAML, the ServiceAccount setpoint-foo in the namespace setpoint-system and the least that it needs to
+// be allowed: what the operator does in every namespace, and its lease in its own.
+func RBAC() string { return rbac }
 
 // AddToScheme teaches a manager's scheme the kinds that the operator needs beside the built-in ones.
 func AddToScheme(s *runtime.Scheme) error { return v1alpha1.AddToScheme(s) }
