@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -396,4 +397,17 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return s.answer(req), nil
+}
+
+// Events returns all Events, sorted by namespace and name.
+func (s *Server) Events() []eventsv1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var events []eventsv1.Event
+	for _, o := range s.list(Events, "", func(object) bool { return true }) {
+		var e eventsv1.Event
+		decode(o, &e)
+		events = append(events, e)
+	}
+	return events
 }
