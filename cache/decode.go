@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,8 +42,20 @@ func newForm(scheme *runtime.Scheme, gvk schema.GroupVersionKind, keep retention
 		return nil, fmt.Errorf("make a %s: %w", gvk.GroupKind(), err)
 	}
 	f.goType = reflect.TypeOf(model).Elem()
-	_, f.proto = model.(protoMessage)
+	_, decodes := model.(protoMessage)
+	f.proto = decodes && hasProtoMetadata(f.goType)
 	return f, nil
+}
+
+// hasProtoMetadata reports whether the type's own protobuf message has its metadata where they are looked for. A type
+// that has its methods from a type it embeds has not.
+func hasProtoMetadata(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Type == reflect.TypeFor[metav1.ObjectMeta]() {
+			return strings.HasPrefix(f.Tag.Get("protobuf"), "bytes,1,")
+		}
+	}
+	return false
 }
 
 // decode fills into with a private copy of the object.
