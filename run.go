@@ -94,7 +94,7 @@ func (m *Manager) startServing(ctx context.Context, g *group) {
 	g.start("cache", func() error { return m.cache.Run(ctx) })
 	g.start("events", func() error { return m.events.Run(ctx) })
 	serve := func(addr string, h http.Handler) {
-		g.start("server on "+addr, func() error { return telemetry.Serve(ctx, addr, h, m.log) })
+		g.start("server on "+addr, func() error { return telemetry.ListenAndServe(ctx, addr, h, m.log) })
 	}
 	metrics, health := m.cfg.MetricsAddress, m.cfg.HealthAddress
 	switch {

@@ -35,14 +35,19 @@ func Address(addr string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Serve listens on addr and serves handler until ctx ends. It returns nil then,
-// after running requests had a second to end.
-func Serve(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
+// ListenAndServe listens on addr and serves as Serve does.
+func ListenAndServe(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("serve metrics and health: %w", err)
 	}
 	log.Info("serving metrics and health", "address", listener.Addr().String())
+	return Serve(ctx, listener, handler, log)
+}
+
+// Serve serves handler until ctx ends, and closes listener. It returns nil then,
+// after running requests had a second to end.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
@@ -63,11 +68,11 @@ func Serve(ctx context.Context, addr string, handler http.Handler, log *slog.Log
 			server.Close()
 		}
 	}()
-	err = server.Serve(listener)
+	err := server.Serve(listener)
 	close(ended)
 	<-stopped
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("serve metrics and health on %s: %w", addr, err)
+	return fmt.Errorf("serve metrics and health on %s: %w", listener.Addr(), err)
 }
