@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
@@ -45,7 +46,7 @@ func admit(config *genericapiserver.Config, stop <-chan struct{}, apiOnly bool, 
 		options.GenericAdmission.DisablePlugins = []string{"ServiceAccount"}
 	}
 	err = options.ApplyTo(config, shared, client, dynamicClient, config.FeatureGate, config.EffectiveVersion,
-		append(append(initializers, builtin...), stopper(stop))...)
+		slices.Concat([]admission.PluginInitializer{stopper(stop)}, initializers, builtin)...)
 	if err != nil {
 		return fmt.Errorf("setting up admission: %w", err)
 	}
@@ -56,8 +57,8 @@ func admit(config *genericapiserver.Config, stop <-chan struct{}, apiOnly bool, 
 // its own way of running a server gives.
 type stopper <-chan struct{}
 
-// Initialize implements admission.PluginInitializer. It comes after upstream's
-// initializers, and before anything is started.
+// Initialize implements admission.PluginInitializer. It comes after the initializer
+// that tells of the signal, and before any that starts something.
 func (s stopper) Initialize(plugin admission.Interface) {
 	if wants, ok := plugin.(initializer.WantsDrainedNotification); ok {
 		wants.SetDrainedNotification(s)

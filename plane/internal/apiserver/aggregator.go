@@ -22,7 +22,7 @@ func aggregatorServer(generic genericapiserver.Config, s *store.Store, shared in
 	transport *http.Transport, next *genericapiserver.GenericAPIServer, crds *apiextensionsapiserver.CustomResourceDefinitions) (*aggregatorapiserver.APIAggregator, error) {
 	generic.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 	generic.RESTOptionsGetter = apiServiceStorage(s)
-	generic.SkipOpenAPIInstallation = true // the aggregator has its own
+	generic.SkipOpenAPIInstallation = true // serveOpenAPI does it
 	generic.MergedResourceConfig = aggregatorapiserver.DefaultAPIResourceConfigSource()
 	config := aggregatorapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: generic, SharedInformerFactory: shared},

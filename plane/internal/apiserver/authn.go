@@ -48,10 +48,11 @@ func newTokens(key *ecdsa.PrivateKey) (tokens, error) {
 
 // authentication lets in, in this order: requests of this process, client
 // certificates of the authority, ServiceAccount tokens, and anybody to publicPaths.
-func authentication(ctx context.Context, clientCA []byte, t tokens, client kubernetes.Interface, shared informers.SharedInformerFactory) (genericapiserver.AuthenticationInfo, error) {
+// It also says so in OpenAPI.
+func authentication(ctx context.Context, generic *genericapiserver.Config, clientCA []byte, t tokens, client kubernetes.Interface, shared informers.SharedInformerFactory) error {
 	ca, err := dynamiccertificates.NewStaticCAContent("plane-client-ca", clientCA)
 	if err != nil {
-		return genericapiserver.AuthenticationInfo{}, fmt.Errorf("trusting the plane's own authority: %w", err)
+		return fmt.Errorf("trusting the plane's own authority: %w", err)
 	}
 	core, admission := shared.Core().V1(), shared.Admissionregistration().V1()
 	audiences := authenticator.Audiences{issuer}
@@ -68,14 +69,15 @@ func authentication(ctx context.Context, clientCA []byte, t tokens, client kuber
 		SecretsWriter:        client.CoreV1(),
 		TokenSuccessCacheTTL: 10 * time.Second,
 	}
-	remote, _, _, _, err := config.New(ctx)
+	remote, _, schemesV2, schemesV3, err := config.New(ctx)
 	if err != nil {
-		return genericapiserver.AuthenticationInfo{}, fmt.Errorf("setting up authentication: %w", err)
+		return fmt.Errorf("setting up authentication: %w", err)
 	}
-	return genericapiserver.AuthenticationInfo{
-		APIAudiences:  audiences,
-		Authenticator: union.NewFailOnError(authenticator.RequestFunc(authenticateInProcess), remote),
-	}, nil
+	generic.Authentication.APIAudiences = audiences
+	generic.Authentication.Authenticator = union.NewFailOnError(authenticator.RequestFunc(authenticateInProcess), remote)
+	generic.OpenAPIConfig.SecurityDefinitions = schemesV2
+	generic.OpenAPIV3Config.SecuritySchemes = schemesV3
+	return nil
 }
 
 func anonymous() apiserverconfig.AnonymousAuthConfig {

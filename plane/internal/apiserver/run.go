@@ -15,11 +15,11 @@ import (
 // everything of bootstrap exists, all groups are in discovery, all checks of /readyz
 // pass. ctx bounds the start only.
 func (s *Server) Start(ctx context.Context) error {
-	prepared, err := s.aggregate.PrepareRun()
-	if err != nil {
-		return fmt.Errorf("preparing the aggregator: %w", err)
+	server := s.aggregate.GenericAPIServer
+	server.PrepareRun()
+	if err := s.serveOpenAPI(); err != nil {
+		return err
 	}
-	server := prepared.GenericAPIServer
 	s.inproc = inproc.NewServer(server.Handler)
 	if err := s.startInformers(ctx); err != nil {
 		return err
@@ -41,6 +41,18 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("writing the objects every cluster has: %w", err)
 	}
 	return s.awaitChecks(ctx)
+}
+
+// serveOpenAPI comes after PrepareRun, when everything static is installed.
+func (s *Server) serveOpenAPI() error {
+	front, builtin := s.aggregate.GenericAPIServer, s.builtin.GenericAPIServer
+	serveBuiltinV2(builtin, s.generic.OpenAPIConfig)
+	if err := serveAggregatedV2(front, s.generic.OpenAPIConfig); err != nil {
+		return err
+	}
+	v3 := newOpenAPIV3(s.generic.OpenAPIV3Config, fingerprint(s.generic), s.crds.GenericAPIServer.OpenAPIV3VersionedService, front, builtin)
+	v3.register(front.Handler.NonGoRestfulMux)
+	return nil
 }
 
 // startInformers returns when all informers have their first listing.

@@ -47,6 +47,7 @@ type Server struct {
 	crds      *apiextensionsapiserver.CustomResourceDefinitions
 	builtin   *controlplaneapiserver.Server
 	aggregate *aggregatorapiserver.APIAggregator
+	generic   *genericapiserver.Config
 
 	client    kubernetes.Interface
 	shared    informers.SharedInformerFactory
@@ -109,6 +110,7 @@ func (s *Server) assemble() error {
 
 	resources := controlplane.DefaultAPIResourceConfigSource()
 	generic := genericConfig(loopback, s.config.Address, resources, s.discoveryComplete)
+	s.generic = generic
 	t, err := newTokens(s.config.TokenKey)
 	if err != nil {
 		return err
@@ -133,7 +135,7 @@ func (s *Server) secure(generic *genericapiserver.Config, t tokens, resources *s
 	if generic.Authorization.Authorizer, generic.RuleResolver, err = authorization(s.shared); err != nil {
 		return err
 	}
-	if generic.Authentication, err = authentication(s.hooks, s.config.ClientCA, t, s.client, s.shared); err != nil {
+	if err := authentication(s.hooks, generic, s.config.ClientCA, t, s.client, s.shared); err != nil {
 		return err
 	}
 	return admit(generic, s.hooks.Done(), s.config.APIOnly, s.client, s.shared, resources, services, s.transport)
@@ -147,6 +149,7 @@ func (s *Server) installBuiltin(generic *genericapiserver.Config, t tokens, reso
 	}
 	config := *generic
 	config.RESTOptionsGetter = options
+	config.SkipOpenAPIInstallation = true // serveOpenAPI does it
 	server, err := config.Complete(s.shared).New("kube-apiserver", s.crds.GenericAPIServer)
 	if err != nil {
 		return fmt.Errorf("making the server of the built-in groups: %w", err)
