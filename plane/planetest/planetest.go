@@ -1,0 +1,61 @@
+package planetest
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/setpoint-dev/setpoint/plane"
+	"github.com/setpoint-dev/setpoint/plane/manifest"
+)
+
+// FieldManager owns the fields that Apply applies.
+const FieldManager = "planetest"
+
+// New starts a plane for the duration of the test, with all controllers and one
+// node, reached from inside of the process only.
+func New(t testing.TB) *plane.Plane {
+	t.Helper()
+	return Start(t, plane.Config{})
+}
+
+// Start is New with a configuration. A Logger in it is used instead of the test's.
+func Start(t testing.TB, config plane.Config) *plane.Plane {
+	t.Helper()
+	if config.Logger == nil {
+		log := &log{}
+		config.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+		t.Cleanup(func() {
+			if text := log.text(); t.Failed() && text != "" {
+				t.Logf("the plane logged:\n%s", text)
+			}
+		})
+	}
+	p, err := plane.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	if err := p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Apply applies manifest files, or the manifest files in directories, and waits
+// until the kinds they define are served. See package manifest.
+func Apply(t testing.TB, p *plane.Plane, paths ...string) {
+	t.Helper()
+	objects, err := manifest.Read(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applier, err := manifest.NewApplier(p.RESTConfig(), FieldManager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := deadline(t, Timeout)
+	defer cancel()
+	if err := applier.Apply(ctx, objects...); err != nil {
+		t.Fatal(err)
+	}
+}
