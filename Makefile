@@ -24,7 +24,7 @@ build: ## compile bin/setpoint
 .PHONY: test
 test: ## run every test that needs neither a cluster nor a long time, with the race detector
 	@./hack/progress "compiling (the first time this takes in much of Kubernetes)" $(GO) build $(RACE) -v $(LIBRARIES)
-	$(GO) test $(RACE) -timeout 9m $(PACKAGES)
+	$(GO) test $(RACE) -vet=off -ldflags='-s -w' -timeout 9m $(PACKAGES)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
