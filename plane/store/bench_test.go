@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
@@ -118,6 +120,7 @@ func forKinds(b *testing.B, run func(b *testing.B, k kind, s *Store, i storage.I
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
+			defer reportCPU(b)()
 			run(b, k, s, i)
 		})
 	}
@@ -209,7 +212,7 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkWatch(b *testing.B) {
 	forKinds(b, func(b *testing.B, k kind, s *Store, i storage.Interface) {
 		keys := fill(b, k, i, 100)
-		for _, watches := range []int{0, 1, 10, 100} {
+		for _, watches := range []int{0, 1, 2, 3, 10, 100} {
 			b.Run(fmt.Sprintf("watches=%d", watches), func(b *testing.B) {
 				ctx, cancel := context.WithCancel(b.Context())
 				var received, readers sync.WaitGroup
@@ -221,12 +224,14 @@ func BenchmarkWatch(b *testing.B) {
 						b.Fatal(err)
 					}
 					readers.Go(func() {
-						for range w.ResultChan() {
+						for e := range w.ResultChan() {
+							send(b, k, e)
 							received.Done()
 						}
 					})
 				}
 				n := 0
+				defer reportCPU(b)()
 				for b.Loop() {
 					received.Add(watches)
 					if err := touch(ctx, k, i, keys[n%len(keys)], int(s.Revision())); err != nil {
@@ -240,6 +245,19 @@ func BenchmarkWatch(b *testing.B) {
 			})
 		}
 	})
+}
+
+// send encodes an event's object as the API server does.
+func send(b *testing.B, k kind, e watch.Event) {
+	var err error
+	if c, ok := e.Object.(runtime.CacheableObject); ok {
+		err = c.CacheEncode(k.Codec.Identifier(), k.Codec.Encode, io.Discard)
+	} else {
+		err = k.Codec.Encode(e.Object, io.Discard)
+	}
+	if err != nil {
+		b.Error(err)
+	}
 }
 
 // BenchmarkOtherWatches measures what watches of other resources cost a write.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/conversion"
@@ -39,7 +40,9 @@ type resource struct {
 	ctx      context.Context // ends with destroy or with Store.Stop
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
-	watchers []*watcher // guarded by store.mu
+	watchers []*watcher   // guarded by store.mu
+	watching atomic.Int32 // their number
+	recent   recent
 }
 
 var _ storage.Interface = (*resource)(nil)

@@ -155,8 +155,8 @@ func (f *fixture) follow(t *testing.T, w watch.Interface, resourceVersion string
 		case until = <-done:
 			done = nil
 		case e := <-w.ResultChan():
-			p, ok := e.Object.(*example.Pod)
-			if !ok {
+			p := podOf(e)
+			if p == nil {
 				t.Errorf("event %v", e)
 				return
 			}

@@ -105,6 +105,7 @@ func (r *resource) subscribe(w *watcher, since uint64) error {
 	}
 	s.byKey[w.key] = append(s.byKey[w.key], w)
 	r.watchers = append(r.watchers, w)
+	r.watching.Store(int32(len(r.watchers)))
 	r.running.Add(1)
 	s.watches.Go(w.run)
 	return nil
@@ -116,6 +117,7 @@ func (w *watcher) unsubscribe() {
 	defer s.mu.Unlock()
 	is := func(x *watcher) bool { return x == w }
 	r.watchers = slices.DeleteFunc(r.watchers, is)
+	r.watching.Store(int32(len(r.watchers)))
 	if rest := slices.DeleteFunc(s.byKey[w.key], is); len(rest) > 0 {
 		s.byKey[w.key] = rest
 	} else {
@@ -273,30 +275,45 @@ func (w *watcher) send(event watch.Event) {
 // event returns what the change means for this watch: an object that begins or ceases to be selected is added or deleted.
 // A zero event is returned when it means nothing.
 func (w *watcher) event(c mvcc.Change[*record]) (watch.Event, error) {
-	var obj, old runtime.Object
+	var now, old view
 	var err error
 	if !c.Deleted {
-		if obj, err = w.decode(c.Key, c.New, c.Revision); err != nil {
+		if now, err = w.view(c.Key, c.New, c.Revision, false); err != nil {
 			return watch.Event{}, err
 		}
 	}
 	if c.OldRevision != 0 && (c.Deleted || !w.all) {
 		// The object as it was, with the revision at which it ceased to be so.
-		if old, err = w.decode(c.Key, c.Old, c.Revision); err != nil {
+		if old, err = w.view(c.Key, c.Old, c.Revision, true); err != nil {
 			return watch.Event{}, unreadable(c, err)
 		}
 	}
-	is := obj != nil && w.selects(obj)
-	was := c.OldRevision != 0 && (old == nil || w.selects(old))
+	is := !c.Deleted && w.selects(now.look)
+	was := c.OldRevision != 0 && (w.all || w.selects(old.look))
 	switch {
 	case is && was:
-		return watch.Event{Type: watch.Modified, Object: obj}, nil
+		return watch.Event{Type: watch.Modified, Object: now.send}, nil
 	case is:
-		return watch.Event{Type: watch.Added, Object: obj}, nil
+		return watch.Event{Type: watch.Added, Object: now.send}, nil
 	case was:
-		return watch.Event{Type: watch.Deleted, Object: old}, nil
+		return watch.Event{Type: watch.Deleted, Object: old.send}, nil
 	}
 	return watch.Event{}, nil
+}
+
+// view is an object to look at and not to change, and what to send of it.
+type view struct{ look, send runtime.Object }
+
+// view decodes an object, for this watch alone or together with others.
+func (w *watcher) view(key string, rec *record, revision uint64, old bool) (view, error) {
+	r := w.resource
+	if w.initial != nil || r.watching.Load() < shareFrom {
+		obj, err := r.decode(w.ctx, key, rec.data, revision, nil)
+		return view{obj, obj}, err
+	}
+	s := r.recent.find(rec, revision, old)
+	s.decode.Do(func() { s.object, s.err = r.decode(r.ctx, key, rec.data, revision, nil) })
+	return view{s.object, s}, s.err
 }
 
 // unreadable is the error for a change whose old object cannot be decoded. A deletion of such an object is what its owner
@@ -311,10 +328,6 @@ func unreadable(c mvcc.Change[*record], err error) error {
 		Reason:  metav1.StatusReasonStoreReadError,
 		Message: fmt.Sprintf("saw a DELETED event, but object data is corrupt: %s: %v", c.Key, err),
 	}}
-}
-
-func (w *watcher) decode(key string, r *record, revision uint64) (runtime.Object, error) {
-	return w.resource.decode(w.ctx, key, r.data, revision, nil)
 }
 
 func (w *watcher) selects(obj runtime.Object) bool {

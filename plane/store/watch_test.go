@@ -74,8 +74,17 @@ func next(w watch.Interface) string {
 	if s, ok := e.Object.(*metav1.Status); ok {
 		return fmt.Sprintf("%s %s", e.Type, s.Reason)
 	}
-	p := e.Object.(*example.Pod)
+	p := podOf(e)
 	return fmt.Sprintf("%s %s@%s", e.Type, p.Name, p.ResourceVersion)
+}
+
+// podOf returns the pod of an event, which can be shared with other watches; nil when it is something else.
+func podOf(e watch.Event) *example.Pod {
+	if c, ok := e.Object.(runtime.CacheableObject); ok {
+		e.Object = c.GetObject()
+	}
+	p, _ := e.Object.(*example.Pod)
+	return p
 }
 
 func expect(t testing.TB, w watch.Interface, want ...string) {
