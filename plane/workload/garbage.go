@@ -31,6 +31,14 @@ func buildGarbageCollector(ctx context.Context, e *environment) ([]loop, error) 
 		{Resource: "events"}:                         {},
 		{Group: "events.k8s.io", Resource: "events"}: {},
 	}
+	// The informers start with all others, so that the collector finds them synced.
+	for resource := range e.resources.deletable() {
+		if _, ok := ignored[resource.GroupResource()]; !ok {
+			if _, err := e.monitors.ForResource(resource); err != nil {
+				return nil, err
+			}
+		}
+	}
 	c, err := garbagecollector.NewGarbageCollector(ctx, client, metadataClient, e.resources, ignored, e.monitors, e.informersStarted)
 	if err != nil {
 		return nil, err

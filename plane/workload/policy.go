@@ -23,7 +23,7 @@ const (
 	quotaResync = 5 * time.Minute
 	// followPeriod is the pause of upstream's loops over discovery, which here wait
 	// for a change instead. It also bounds how long they wait for new informers.
-	followPeriod = 500 * time.Millisecond
+	followPeriod = 250 * time.Millisecond
 )
 
 func buildDisruption(ctx context.Context, e *environment) ([]loop, error) {

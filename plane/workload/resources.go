@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -230,6 +231,24 @@ func (r *resources) snapshot() snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
+}
+
+// deletable are the resources whose objects can own and be owned.
+func (r *resources) deletable() iter.Seq[schema.GroupVersionResource] {
+	lists := discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}, r.snapshot().preferred)
+	return func(yield func(schema.GroupVersionResource) bool) {
+		for _, list := range lists {
+			gv, err := schema.ParseGroupVersion(list.GroupVersion)
+			if err != nil {
+				continue
+			}
+			for _, resource := range list.APIResources {
+				if !yield(gv.WithResource(resource.Name)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Reset is part of meta.ResettableRESTMapper. There is nothing to do: the mapper
