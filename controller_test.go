@@ -102,6 +102,15 @@ func TestObjectFormAndDeletion(t *testing.T) {
 		if n := len(got); n != 5 { // at 0, 5, 15, 35, 75 ms
 			t.Errorf("%d reconciles, want 5", n)
 		}
+		// The next object of that name begins with a back-off of its own.
+		got = nil
+		cm.Finalizers = []string{"example.com/f"}
+		apitest.Put(server, cm)
+		server.Delete(cm)
+		settle(100 * time.Millisecond)
+		if n := len(got); n != 5 {
+			t.Errorf("%d reconciles of the next object in 100 ms, want 5", n)
+		}
 	})
 }
 
@@ -179,6 +188,32 @@ func TestWatchesMapsOldAndNew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An object that gets another owner wakes both.
+func TestOwnsWakesOldAndNewOwner(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.ConfigMaps, apitest.Secrets)
+		a, b := apitest.Put(server, configMap("default", "a")), apitest.Put(server, configMap("default", "b"))
+		r := newRig(t, server)
+		ran := &calls{}
+		setpoint.For[*corev1.ConfigMap](r.m, "owners").When(never).Owns(&corev1.Secret{}).
+			Reconcile(func(_ context.Context, o *corev1.ConfigMap) (setpoint.Result, error) {
+				ran.add(o.Name)
+				return setpoint.Result{}, nil
+			})
+		r.start()
+		yes := true
+		for _, owner := range []*corev1.ConfigMap{a, b} {
+			s := secret("s")
+			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: &yes}}
+			apitest.Put(server, s)
+			settle(time.Second)
+		}
+		if ran.of("a") != 2 || ran.of("b") != 1 {
+			t.Errorf("a ran %d times, b %d; want 2 and 1", ran.of("a"), ran.of("b"))
+		}
+	})
 }
 
 // The key form is called for objects that do not exist, too.
@@ -348,6 +383,45 @@ func TestConcurrencyOverAllControllers(t *testing.T) {
 		settle(time.Minute)
 		if most.Load() != 3 || all.Load() != 8 {
 			t.Errorf("%d at once of %d, want 3 of 8", most.Load(), all.Load())
+		}
+	})
+}
+
+// A reconcile that waits for its turn when the lease is lost is not lost with it.
+func TestLostLeaseKeepsWaitingReconciles(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.ConfigMaps, apitest.Leases)
+		for _, name := range []string{"a", "b"} {
+			apitest.Put(server, configMap("default", name))
+		}
+		r := newRig(t, server, elected("a"), func(c *setpoint.Config) { c.Concurrency = 1 })
+		ran := &calls{}
+		setpoint.For[*corev1.ConfigMap](r.m, "slow").Workers(2).
+			Source("once", func(ctx context.Context, add func(setpoint.Request)) error {
+				add(setpoint.Request{Namespace: "elsewhere", Name: "c"})
+				return nil
+			}).
+			ReconcileRequest(setpoint.ReconcilerFunc(func(ctx context.Context, req setpoint.Request) (setpoint.Result, error) {
+				if ran.add(req.Name) == 1 {
+					<-ctx.Done()
+				}
+				return setpoint.Result{}, ctx.Err()
+			}))
+		r.start()
+		for range 3 {
+			settle(time.Minute)
+			server.Intercept(func(q apitest.Request) error {
+				if q.Resource == "leases" {
+					return errors.New("unreachable")
+				}
+				return nil
+			})
+			settle(time.Minute)
+			server.Intercept(nil)
+		}
+		settle(time.Minute)
+		if n := ran.of("c"); n != 2 {
+			t.Errorf("c ran %d times, want 2: once interrupted, once to its end", n)
 		}
 	})
 }
