@@ -81,7 +81,7 @@ func TestUp(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txt"), func(t *testing.T) { runScript(t, script) })
 	}
 	t.Run("completion of names", func(t *testing.T) {
-		if got, errOut, code := command(t, "__complete", "kubectl", "-n", "quickstart", "get", "foos", ""); code != 0 || !strings.Contains(got, "hello\n") {
+		if got, errOut, code := command(t, "__complete", "kubectl", "get", "namespaces", "quick"); code != 0 || !strings.Contains(got, "quickstart\n") {
 			t.Errorf("got %q, %q, exit code %d", got, errOut, code)
 		}
 	})
