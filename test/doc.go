@@ -1,6 +1,3 @@
+// Package test holds the tests that need both halves of Setpoint: operators built on the runtime, run against the
+// control plane. They are written as a user of both would write them.
 package test
-import (
- _ "github.com/setpoint-dev/setpoint"
- _ "github.com/setpoint-dev/setpoint/operators/foo"
- _ "github.com/setpoint-dev/setpoint/plane/warm"
-)
