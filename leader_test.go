@@ -107,6 +107,7 @@ func TestLostLeaseCancelsAndFences(t *testing.T) {
 		apitest.Put(server, configMap("default", "a"))
 		r := newRig(t, server, elected("a"))
 		var cause, write error
+		var cut, cancelled time.Time
 		runnable := 0
 		r.m.Add(setpoint.Runnable{Name: "side", Run: func(ctx context.Context) error {
 			runnable++
@@ -119,13 +120,14 @@ func TestLostLeaseCancelsAndFences(t *testing.T) {
 					return setpoint.Result{}, nil
 				}
 				<-ctx.Done()
-				cause = context.Cause(ctx)
+				cause, cancelled = context.Cause(ctx), time.Now()
 				// One that does not heed its context, but keeps its values.
 				write = r.m.Client().Create(context.WithoutCancel(ctx), secret("late"))
 				return setpoint.Result{}, ctx.Err()
 			})
 		r.start()
 		settle(time.Minute)
+		cut = time.Now()
 		server.Intercept(func(q apitest.Request) error {
 			if q.Resource == "leases" {
 				return errors.New("unreachable")
@@ -133,8 +135,8 @@ func TestLostLeaseCancelsAndFences(t *testing.T) {
 			return nil
 		})
 		settle(time.Minute)
-		if !errors.Is(cause, lease.ErrLost) {
-			t.Errorf("the reconcile ended by %v, want %v", cause, lease.ErrLost)
+		if took := cancelled.Sub(cut); !errors.Is(cause, lease.ErrLost) || took > lease.DefaultRenewDeadline {
+			t.Errorf("the reconcile ended by %v after %v, want %v within %v", cause, took, lease.ErrLost, lease.DefaultRenewDeadline)
 		}
 		if write == nil || !strings.Contains(write.Error(), "the lease is not held") || server.Count(apitest.Secrets) != 0 {
 			t.Errorf("a late write: %v, %d secrets", write, server.Count(apitest.Secrets))

@@ -11,8 +11,10 @@ import (
 // An error always wins over a Result. RequeueAfter wins over Requeue.
 type Result struct {
 	// RequeueAfter plans the next call after that time. It is a plan, not a
-	// retry: it resets the key's back-off, and a change that comes earlier runs
-	// earlier without cancelling the plan.
+	// retry: it resets the key's back-off. A change that comes earlier runs
+	// earlier, and that call replaces the plan: return it again while it is
+	// needed. A negative value, such as the time until something that is over,
+	// means Requeue.
 	RequeueAfter time.Duration
 	// Requeue asks for a retry after the key's back-off, like an error, but is
 	// neither logged nor counted as one.
