@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"runtime/debug"
 	"strings"
 
@@ -56,7 +57,7 @@ type kubernetesVersion struct{ compatibility.EffectiveVersion }
 // Info implements compatibility.EffectiveVersion.
 func (v kubernetesVersion) Info() *apiversion.Info {
 	info := v.EffectiveVersion.Info()
-	info.GitVersion = "v" + v.BinaryVersion().String()
+	info.GitVersion = fmt.Sprintf("v%s.%s.0", info.Major, info.Minor) // test binaries do not know more
 	info.GitCommit, info.GitTreeState, info.BuildDate = "", "", ""
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
