@@ -48,11 +48,12 @@ type Config struct {
 	// Metrics is the registry of the manager's metrics. Nil: a new one, with
 	// those of Go and the process. Two managers must not share a registry.
 	Metrics *prometheus.Registry
-	// MetricsAddress is where /metrics is served, as "host:port"; a missing
-	// host is the loopback address. Empty: not served; see Manager.Handler.
+	// MetricsAddress is where /metrics and /debug are served, as "host:port"; a
+	// missing host is the loopback address. Empty: not served; see
+	// Manager.Handler.
 	MetricsAddress string
-	// MetricsAccess wraps the handler of /metrics, for example to ask for
-	// credentials. Nil: everyone who reaches the address may read.
+	// MetricsAccess wraps the handler of /metrics and /debug, for example to ask
+	// for credentials. Nil: everyone who reaches the address may read.
 	MetricsAccess func(http.Handler) http.Handler
 	// HealthAddress is where /healthz and /readyz are served, as "host:port"; a
 	// missing host is the loopback address. Empty: not served. It may equal

@@ -73,3 +73,10 @@ func (p *pause) wait(ctx context.Context) bool {
 		return false
 	}
 }
+
+// closed reports whether the gate is closed.
+func (p *pause) closed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resumed != nil
+}

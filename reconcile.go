@@ -91,7 +91,7 @@ func (c *Controller) handle(ctx context.Context, item queue.Item[Request]) {
 	selfTriggered := c.loops.begin(item.Key, item.Causes)
 
 	c.metrics.ActiveWorkers.Inc()
-	done := c.running.add(ctx, info)
+	ctx, done := c.running.add(ctx, info)
 	var result Result
 	err := recovered(func() (err error) {
 		result, err = c.call(ctx, item.Key)
@@ -225,7 +225,9 @@ func (o outcome) log(log *slog.Logger, took time.Duration, err error, failures i
 type causesValue []queue.Cause
 
 // LogValue implements slog.LogValuer.
-func (causes causesValue) LogValue() slog.Value {
+func (causes causesValue) LogValue() slog.Value { return slog.AnyValue(causes.texts()) }
+
+func (causes causesValue) texts() []string {
 	texts := make([]string, len(causes))
 	for i, cause := range causes {
 		words := []string{cause.Source}
@@ -239,5 +241,5 @@ func (causes causesValue) LogValue() slog.Value {
 		}
 		texts[i] = strings.Join(words, " ")
 	}
-	return slog.AnyValue(texts)
+	return texts
 }

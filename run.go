@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/setpoint-dev/setpoint/lease"
 	"github.com/setpoint-dev/setpoint/telemetry"
 )
@@ -97,6 +95,9 @@ func (m *Manager) startServing(ctx context.Context, g *group) {
 		g.start("server on "+addr, func() error { return telemetry.ListenAndServe(ctx, addr, h, m.log) })
 	}
 	metrics, health := m.cfg.MetricsAddress, m.cfg.HealthAddress
+	if m.cfg.MetricsAccess == nil && !telemetry.IsLoopback(metrics) {
+		m.log.Warn("everyone who reaches this address can read the metrics: set MetricsAccess, or listen on the loopback address", "address", metrics)
+	}
 	switch {
 	case metrics != "" && metrics == health:
 		serve(metrics, m.Handler())
@@ -181,32 +182,4 @@ func (m *Manager) describe(names []string) []string {
 		}
 	}
 	return names
-}
-
-// Handler returns the handler of /metrics, /healthz and /readyz, for programs
-// that serve HTTP themselves.
-func (m *Manager) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", m.metricsHandler())
-	mux.Handle("/", m.healthHandler())
-	return mux
-}
-
-func (m *Manager) metricsHandler() http.Handler {
-	var handler http.Handler = promhttp.HandlerFor(m.cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	if m.cfg.MetricsAccess != nil {
-		handler = m.cfg.MetricsAccess(handler)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", handler)
-	return mux
-}
-
-func (m *Manager) healthHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/healthz", m.healthz)
-	mux.Handle("/healthz/", m.healthz)
-	mux.Handle("/readyz", m.readyz)
-	mux.Handle("/readyz/", m.readyz)
-	return mux
 }

@@ -31,17 +31,19 @@ type running struct {
 	infos map[*reconcileInfo]struct{}
 }
 
-// add adds a reconcile, labels its goroutine and returns what takes both back.
-func (r *running) add(ctx context.Context, info *reconcileInfo) (done func()) {
-	pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(stackLabel, info.id)))
+// add adds a reconcile and labels its goroutine. It returns the context with the
+// label, and what takes both back.
+func (r *running) add(ctx context.Context, info *reconcileInfo) (labelled context.Context, done func()) {
+	labelled = pprof.WithLabels(ctx, pprof.Labels(stackLabel, info.id))
+	pprof.SetGoroutineLabels(labelled)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.infos == nil {
 		r.infos = map[*reconcileInfo]struct{}{}
 	}
 	r.infos[info] = struct{}{}
-	return func() {
-		pprof.SetGoroutineLabels(context.Background())
+	return labelled, func() {
+		pprof.SetGoroutineLabels(ctx)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.infos, info)

@@ -174,7 +174,7 @@ func (e *Elector) saw(lease *coordinationv1.Lease, now time.Time) observation {
 	defer e.mu.Unlock()
 	before := e.seen.holder()
 	e.seen, e.err = e.seen.see(lease, now), nil
-	if after := e.seen.holder(); after != before && after != e.cfg.Identity {
+	if after := e.seen.holder(); after != before && after != "" && after != e.cfg.Identity {
 		e.log.Info("the lease has another holder", "holder", after)
 	}
 	return e.seen

@@ -35,6 +35,17 @@ func Address(addr string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
+// IsLoopback reports whether an address that Address returned is reached from
+// the same machine only. An empty one is not reached at all.
+func IsLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr == ""
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // ListenAndServe listens on addr and serves as Serve does.
 func ListenAndServe(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)

@@ -44,6 +44,17 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+func TestIsLoopback(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"": true, "127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true,
+		"0.0.0.0:1": false, "[::]:1": false, "example.com:1": false,
+	} {
+		if got := telemetry.IsLoopback(addr); got != want {
+			t.Errorf("IsLoopback(%q) = %v", addr, got)
+		}
+	}
+}
+
 func TestChecks(t *testing.T) {
 	checks := telemetry.NewChecks("readyz")
 	checks.Add("good", func() (string, error) { return "", nil })
