@@ -1,6 +1,7 @@
 package planetest
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 
@@ -53,7 +54,7 @@ func Apply(t testing.TB, p *plane.Plane, paths ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := deadline(t, Timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	if err := applier.Apply(ctx, objects...); err != nil {
 		t.Fatal(err)

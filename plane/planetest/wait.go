@@ -70,7 +70,7 @@ func watchObject(t testing.TB, p *plane.Plane, timeout time.Duration, obj Object
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := deadline(t, timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	w := &waiter{target: target, done: done, begin: time.Now()}
 	for ctx.Err() == nil {
@@ -153,14 +153,4 @@ func (w *waiter) take(event watch.Event) (bool, error) {
 	default:
 		return false, nil
 	}
-}
-
-// deadline ends early enough for a report before the test binary is killed.
-func deadline(t testing.TB, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if end, ok := limited.Deadline(); ok {
-			timeout = min(timeout, max(time.Until(end)-time.Second, 0))
-		}
-	}
-	return context.WithTimeout(t.Context(), timeout)
 }
