@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/setpoint-dev/setpoint/cache/internal/protodecode"
 )
 
 // form knows the Go side of a kind: how its stored bytes become objects.
@@ -16,8 +18,8 @@ type form struct {
 	gvk        schema.GroupVersionKind
 	apiVersion string
 	keep       retention
-	goType     reflect.Type // the struct; nil when the scheme does not know the kind
-	proto      bool         // the Go type can be decoded from protobuf
+	goType     reflect.Type         // the struct; nil when the scheme does not know the kind
+	proto      *protodecode.Decoder // nil when the Go type has no protobuf
 }
 
 // protoMessage is what the generated code of the built-in kinds has.
@@ -42,8 +44,11 @@ func newForm(scheme *runtime.Scheme, gvk schema.GroupVersionKind, keep retention
 		return nil, fmt.Errorf("make a %s: %w", gvk.GroupKind(), err)
 	}
 	f.goType = reflect.TypeOf(model).Elem()
-	_, decodes := model.(protoMessage)
-	f.proto = decodes && hasProtoMetadata(f.goType)
+	if _, ok := model.(protoMessage); ok && hasProtoMetadata(f.goType) {
+		if f.proto, err = protodecode.New(f.goType); err != nil {
+			return nil, err
+		}
+	}
 	return f, nil
 }
 
@@ -98,8 +103,7 @@ func (f *form) accepts(t reflect.Type) error {
 // typed decodes into a Go object, which is also given as the value it points to.
 func (f *form) typed(o *object, into runtime.Object, value reflect.Value) error {
 	if o.encoding == encodingProto {
-		value.SetZero()
-		if err := into.(protoMessage).Unmarshal(bytesOf(o.encoded())); err != nil {
+		if err := f.proto.Decode(o.encoded(), into.(protoMessage)); err != nil {
 			return f.failed(o, err)
 		}
 		f.setKind(into)

@@ -13,7 +13,9 @@
 // stops it and frees its memory.
 //
 // Private. What a read returns belongs to the caller alone. Nothing a caller
-// does to it reaches the cache or another caller.
+// does to it reaches the cache or another caller. Strings are the exception that no one can notice, for they never change: those of a
+// built-in kind are parts of the stored bytes and keep these alive as long as they are kept. Who
+// keeps one string of many objects for long clones it.
 //
 // Consistent. A List shows the store at one instant, sorted by namespace
 // and name. All representations (typed, unstructured, metadata only) are

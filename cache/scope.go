@@ -456,7 +456,7 @@ func (f *form) accept(list bool) string {
 		}
 		as += ";g=" + metav1.GroupName + ";v=v1"
 		return proto + as + "," + json + as + "," + json
-	case f.proto:
+	case f.proto != nil:
 		return proto + "," + json
 	}
 	return json
