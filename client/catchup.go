@@ -28,12 +28,20 @@ func endedContext() context.Context {
 	return ctx
 }
 
-// fromCache answers a read from the cache, after waiting for what this client wrote
-// in the target. It reports false when the server must be asked: the kind is
-// not cached there, or the cache does not catch up in time.
-func (c *Client) fromCache(ctx context.Context, t target, o getOptions, read func(context.Context) error) (done bool, err error) {
+// source is where a read is answered from.
+type source uint8
+
+const (
+	fromCache      source = iota // it was answered: with a result or the error
+	fromServer                   // the kind is not cached there, or a live read is asked for
+	insteadOfCache               // it is, but the cache does not catch up in time
+)
+
+// readCache answers a read from the cache, after waiting for what this client wrote
+// in the target, or says where to read instead.
+func (c *Client) readCache(ctx context.Context, t target, o getOptions, read func(context.Context) error) (source, error) {
 	if c.cache == nil || o.live || !c.cache.Covers(t.gvk, t.key.Namespace) {
-		return false, nil
+		return fromServer, nil
 	}
 	resource := t.mapping.Resource.GroupResource()
 	if writes := c.own.in(resource, t.key); len(writes) > 0 && !o.stale {
@@ -41,11 +49,11 @@ func (c *Client) fromCache(ctx context.Context, t target, o getOptions, read fun
 		behind, err := c.catchUp(ctx, t, writes)
 		c.metrics.waits.WithLabelValues(resource.String()).Observe(time.Since(start).Seconds())
 		if err != nil {
-			return true, err
+			return fromCache, err
 		}
 		if behind {
 			c.metrics.stale.WithLabelValues(resource.String()).Inc()
-			return false, nil
+			return insteadOfCache, nil
 		}
 	}
 	return c.readListed(ctx, t, read)
@@ -53,23 +61,24 @@ func (c *Client) fromCache(ctx context.Context, t target, o getOptions, read fun
 
 // readListed reads from the cache, and waits for its first listing no longer than for an
 // own write: a watch may fail for ever.
-func (c *Client) readListed(ctx context.Context, t target, read func(context.Context) error) (done bool, err error) {
+func (c *Client) readListed(ctx context.Context, t target, read func(context.Context) error) (source, error) {
 	// A context that has ended makes the read answer at once if it can.
-	if err = read(c.own.ended); err != nil && errors.Is(err, errNotListed) {
+	err := read(c.own.ended)
+	if errors.Is(err, errNotListed) {
 		bounded, cancel := context.WithTimeoutCause(ctx, c.own.wait, errNotListed)
 		defer cancel()
 		err = read(bounded)
 	}
 	switch {
-	case err == nil:
-		return true, nil
 	case errors.Is(err, errNotListed) && ctx.Err() == nil:
 		c.metrics.stale.WithLabelValues(t.mapping.Resource.GroupResource().String()).Inc()
 		c.log.WarnContext(ctx, "the cache has no first listing yet: reading from the server",
 			"kind", t.gvk.Kind, "namespace", t.key.Namespace, "name", t.key.Name, "error", err)
-		return false, nil
+		return insteadOfCache, nil
+	case errors.Is(err, cache.ErrNotCached):
+		return fromServer, nil
 	}
-	return !errors.Is(err, cache.ErrNotCached), err
+	return fromCache, err
 }
 
 // catchUp waits until the cache has the writes, each until its own time is up,
@@ -118,7 +127,8 @@ func (c *Client) fellBehind(ctx context.Context, t target, w write, err error) {
 func (c *Client) askAll(ctx context.Context, t target, writes []write) (asked bool, err error) {
 	asks := 0
 	for _, w := range writes {
-		if !w.unknown {
+		// An answer about a collection may have changed it meanwhile.
+		if w.pending = c.own.get(t.mapping.Resource.GroupResource(), w.key); !w.unknown {
 			continue
 		}
 		if asks++; asks > maxAsks {
@@ -137,7 +147,8 @@ func (c *Client) askAll(ctx context.Context, t target, writes []write) (asked bo
 // collection, by reading the metadata that the server has now.
 //
 // What the cache shows is read first: an object that the cache has and the
-// server has not is then surely gone, rather than created in between.
+// server has not (or has outside the cache's selectors) is then surely leaving
+// the cache, rather than created in between.
 func (c *Client) ask(ctx context.Context, t target, w write) error {
 	shown, err := c.shown(ctx, t, w)
 	if err != nil {
@@ -154,21 +165,20 @@ func (c *Client) ask(ctx context.Context, t target, w write) error {
 	}
 	now := w.pending
 	now.unknown = false
-	exists := map[types.UID]bool{}
+	stays := map[types.UID]bool{}
 	for i := range live.Items {
-		item := &live.Items[i]
-		exists[item.UID] = true
-		if _, ok := shown[KeyOf(item)]; ok || c.cache.Matches(t.gvk, item) {
+		if item := &live.Items[i]; c.cache.Matches(t.gvk, item) {
+			stays[item.UID] = true
 			now.revision = later(now.revision, item.ResourceVersion)
 		}
 	}
-	if exists[now.gone] {
+	if stays[now.gone] {
 		now.gone = ""
 	}
 	resource := t.mapping.Resource.GroupResource()
 	c.own.replace(resource, w, now)
 	for key, uid := range shown {
-		if uid != "" && !exists[uid] {
+		if uid != "" && !stays[uid] {
 			t.key = key
 			c.own.record(t.gvk, t, func(p *pending) { p.gone, p.until = uid, w.until })
 		}

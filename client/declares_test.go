@@ -31,7 +31,7 @@ func TestLaw6NoOpApplyAgreesWithTheServer(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	converter := applyconfigurations.NewTypeConverter(clientgoscheme.Scheme)
 	skipped, sent := 0, 0
-	for i := range uint64(25) {
+	for i := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed+i), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed+i, 0))
 			server := managedfieldstest.NewTestFieldManager(converter, deploymentKind)

@@ -58,7 +58,7 @@ func (c *Client) deleted(t target, w change, got answer) {
 	case w.uid != "":
 		c.own.deleted(t, w.uid)
 	default:
-		c.own.unsure(t, "")
+		c.own.unsure(t)
 	}
 }
 
@@ -88,6 +88,7 @@ func (c *Client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 		return explain(what, t, err)
 	}
 	in.params = o.list.params()
+	in.accept = runtime.ContentTypeJSON + asMetadataList + "," + runtime.ContentTypeJSON // the answer is a list of what was there
 	got, err := c.send(ctx, t, in)
 	if errors.Is(err, ErrNotSent) && !got.sent {
 		return nil
@@ -95,7 +96,7 @@ func (c *Client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	// The answer does not say which objects are gone and which are only marked,
 	// nor at which revision, so that is asked for when somebody reads.
 	if got.sent && !in.DryRun && (err == nil || outcomeUnknown(err)) {
-		c.own.unsure(t, "")
+		c.own.unsure(t)
 	}
 	return explain(what, t, err)
 }

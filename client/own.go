@@ -25,7 +25,7 @@ type pending struct {
 	revision string    // it has reached this revision; empty: none
 	gone     types.UID // and holds no object of this UID; empty: none
 	unknown  bool      // what the server holds is not known: it must be asked first
-	uid      types.UID // of the object that was last written, if known
+	uid      types.UID // of the object that was written at that revision
 	until    time.Time // when reads stop waiting and go to the server instead
 	told     bool      // that it was not shown in time
 }
@@ -78,13 +78,22 @@ func (o *ownWrites) shownAs(t target) (schema.GroupVersionKind, bool) {
 func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool) {
 	t.key = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	shown, ok := o.shownAs(t)
-	if !ok || !o.cache.Matches(shown, obj) && !o.mayHold(shown, t) {
+	if !ok {
+		return
+	}
+	// An object outside the cache's selectors leaves the cache, or never comes: no event tells of
+	// a further write to it, so its revision is not waited for.
+	matches := o.cache.Matches(shown, obj)
+	if !matches && !o.mayHold(shown, t) {
 		return
 	}
 	o.record(shown, t, func(p *pending) {
 		p.unknown = false
-		p.uid = obj.GetUID()
-		p.revision = later(p.revision, obj.GetResourceVersion())
+		if !matches {
+			o.leaves(shown, t, p, obj.GetUID())
+			return
+		}
+		p.revision, p.uid, p.gone = later(p.revision, obj.GetResourceVersion()), obj.GetUID(), ""
 		if gone {
 			p.gone = obj.GetUID()
 		}
@@ -100,30 +109,29 @@ func (o *ownWrites) wrotePart(t target, revision string) {
 	}
 }
 
-// deleted records that the object of that UID is gone. An empty UID means
-// the one that the cache shows.
+// deleted records that the object of that UID is gone.
 func (o *ownWrites) deleted(t target, uid types.UID) {
-	shown, ok := o.shownAs(t)
-	if !ok || !o.mayHold(shown, t) {
-		return
+	if shown, ok := o.shownAs(t); ok && o.mayHold(shown, t) {
+		o.record(shown, t, func(p *pending) {
+			p.unknown = false
+			o.leaves(shown, t, p, uid)
+		})
 	}
-	if entry, ok := o.cache.Peek(shown, t.key); ok && uid == "" {
-		uid = entry.UID()
+}
+
+// leaves makes p wait for the end of the object of that UID, unless the cache still has to
+// lose a predecessor first, which the object then never follows.
+func (o *ownWrites) leaves(shown schema.GroupVersionKind, t target, p *pending, uid types.UID) {
+	if held, ok := o.cache.Peek(shown, t.key); !ok || held.UID() != p.gone {
+		p.gone = uid
 	}
-	o.record(shown, t, func(p *pending) {
-		p.unknown = false
-		p.gone = cmp.Or(uid, p.uid)
-	})
 }
 
 // unsure records that what the server holds under the key is not known: the answer to a
 // write was lost, or it refused a write because it holds something else than the cache.
-func (o *ownWrites) unsure(t target, uid types.UID) {
+func (o *ownWrites) unsure(t target) {
 	if shown, ok := o.shownAs(t); ok {
-		o.record(shown, t, func(p *pending) {
-			p.unknown = true
-			p.uid = cmp.Or(uid, p.uid)
-		})
+		o.record(shown, t, func(p *pending) { p.unknown = true })
 	}
 }
 
@@ -213,6 +221,13 @@ func (o *ownWrites) in(resource schema.GroupResource, key types.NamespacedName) 
 		return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.key.String(), b.key.String()))
 	})
 	return out
+}
+
+// get returns what is pending for a key: nothing if it is the zero value.
+func (o *ownWrites) get(resource schema.GroupResource, key types.NamespacedName) pending {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writes[resource][key]
 }
 
 // settle forgets a pending key, unless it was written again.

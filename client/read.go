@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-dev/setpoint/cache"
@@ -31,13 +35,30 @@ func (c *Client) Get(ctx context.Context, key types.NamespacedName, obj Object, 
 	if err != nil {
 		return fmt.Errorf("get: %w", err)
 	}
-	done, err := c.fromCache(ctx, t, o, func(ctx context.Context) error {
+	source, err := c.readCache(ctx, t, o, func(ctx context.Context) error {
 		return c.cache.Get(ctx, t.gvk, t.key, obj)
 	})
-	if !done {
+	switch source {
+	case fromServer:
 		err = c.getLive(ctx, t, "", obj)
+	case insteadOfCache:
+		err = c.getScoped(ctx, t, obj)
 	}
 	return explain("get", t, err)
+}
+
+// getScoped reads from the server what the cache would show if it were up to date.
+func (c *Client) getScoped(ctx context.Context, t target, obj Object) error {
+	fresh := newLike(obj).(Object)
+	fresh.GetObjectKind().SetGroupVersionKind(t.gvk)
+	if err := c.getLive(ctx, t, "", fresh); err != nil {
+		return err
+	}
+	if !c.cache.Matches(t.gvk, fresh) {
+		return apierrors.NewNotFound(t.mapping.Resource.GroupResource(), t.key.Name)
+	}
+	assign(obj, fresh)
+	return nil
 }
 
 // getLive reads the target, or a subresource of it, into obj.
@@ -80,15 +101,34 @@ func (c *Client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 		return fmt.Errorf("list: %w", err)
 	}
 	o.live = o.live || o.token != ""
-	done, err := c.fromCache(ctx, t, o.getOptions, func(ctx context.Context) error {
+	source, err := c.readCache(ctx, t, o.getOptions, func(ctx context.Context) error {
 		return c.cache.List(ctx, t.gvk, cache.ListOptions{
 			Namespace: t.key.Namespace, Labels: o.labelSelector(), Fields: o.fieldSelector(), Limit: o.limit,
 		}, list)
 	})
-	if !done {
+	if source != fromCache {
 		err = c.listLive(ctx, t, o, list)
 	}
+	if source == insteadOfCache && err == nil {
+		err = c.keepScoped(t, list)
+	}
 	return explain("list", t, err)
+}
+
+// keepScoped drops from a server's list what the cache would not show.
+func (c *Client) keepScoped(t target, list ObjectList) error {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(items, func(item runtime.Object) bool {
+		obj, ok := item.(Object)
+		return ok && !c.cache.Matches(t.gvk, obj)
+	})
+	if len(kept) == len(items) {
+		return nil
+	}
+	return meta.SetList(list, kept)
 }
 
 func (c *Client) listLive(ctx context.Context, t target, o listOptions, list ObjectList) error {

@@ -193,7 +193,7 @@ func (c *Client) failed(t target, w change, sent bool, err error) {
 		return
 	}
 	if outcomeUnknown(err) || c.contradictsCache(t, w, err) {
-		c.own.unsure(t, w.uid)
+		c.own.unsure(t)
 	}
 }
 
