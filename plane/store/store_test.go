@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,37 +36,39 @@ func (f *fixture) list(ctx context.Context, t testing.TB, opts storage.ListOptio
 
 // TestNobodyCorruptsTheStore changes everything that the store hands out and was handed.
 func TestNobodyCorruptsTheStore(t *testing.T) {
-	f := newFixture(t, Config{})
-	w := f.watch(t.Context(), t, "1", false)
-	spoil := func(p *example.Pod) {
-		p.Name = "spoilt"
-		p.Labels["v"] = "spoilt"
-		p.Spec.NodeSelector["k"] = "spoilt"
-	}
-	p := pod("a")
-	p.Labels = map[string]string{"v": "1"}
-	p.Spec.NodeSelector = map[string]string{"k": "v"}
-	created := f.create(t, p, 0)
-	want := created.DeepCopy()
-	spoil(p)
-	spoil(created)
-	spoil((<-w.ResultChan()).Object.(*example.Pod))
-	spoil(&f.list(t.Context(), t, storage.ListOptions{}).Items[0])
-	got := &example.Pod{}
-	for range 2 {
-		if err := f.Get(t.Context(), "/pods/ns/a", storage.GetOptions{}, got); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		w := f.watch(t.Context(), t, "1", false)
+		spoil := func(p *example.Pod) {
+			p.Name = "spoilt"
+			p.Labels["v"] = "spoilt"
+			p.Spec.NodeSelector["k"] = "spoilt"
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("stored object was changed (-want +got):\n%s", diff)
+		p := pod("a")
+		p.Labels = map[string]string{"v": "1"}
+		p.Spec.NodeSelector = map[string]string{"k": "v"}
+		created := f.create(t, p, 0)
+		want := created.DeepCopy()
+		spoil(p)
+		spoil(created)
+		spoil((<-w.ResultChan()).Object.(*example.Pod))
+		spoil(&f.list(t.Context(), t, storage.ListOptions{}).Items[0])
+		got := &example.Pod{}
+		for range 2 {
+			if err := f.Get(t.Context(), "/pods/ns/a", storage.GetOptions{}, got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("stored object was changed (-want +got):\n%s", diff)
+			}
+			spoil(got)
+			got = &example.Pod{}
 		}
-		spoil(got)
-		got = &example.Pod{}
-	}
-	w2 := f.watch(t.Context(), t, "1", false)
-	if diff := cmp.Diff(runtime.Object(want), (<-w2.ResultChan()).Object); diff != "" {
-		t.Errorf("history was changed (-want +got):\n%s", diff)
-	}
+		w2 := f.watch(t.Context(), t, "1", false)
+		if diff := cmp.Diff(runtime.Object(want), (<-w2.ResultChan()).Object); diff != "" {
+			t.Errorf("history was changed (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestPagesAreOfOneRevision lists in pages while pods come, change and go.
@@ -102,48 +105,50 @@ func TestPagesAreOfOneRevision(t *testing.T) {
 // TestWatchesAgreeUnderLoad lets writers fight over few keys while readers list and then watch, from different moments on.
 // Each reader must end with exactly what is stored, having seen revisions only rise.
 func TestWatchesAgreeUnderLoad(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	const writers, writes, readers = 4, 300, 8
-	f := newFixture(t, Config{})
-	ctx := t.Context()
-	var writing, reading sync.WaitGroup
-	done := make(chan uint64, readers) // gets the last revision, once for each reader
-	for n := range writers {
-		rnd := rand.New(rand.NewPCG(seed, uint64(n)))
-		writing.Go(func() {
-			for i := range writes {
-				if err := f.writeAtRandom(ctx, rnd, fmt.Sprintf("%d-%d", n, i)); err != nil {
-					t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		const writers, writes, readers = 4, 300, 8
+		f := newFixture(t, Config{})
+		ctx := t.Context()
+		var writing, reading sync.WaitGroup
+		done := make(chan uint64, readers) // gets the last revision, once for each reader
+		for n := range writers {
+			rnd := rand.New(rand.NewPCG(seed, uint64(n)))
+			writing.Go(func() {
+				for i := range writes {
+					if err := f.writeAtRandom(ctx, rnd, fmt.Sprintf("%d-%d", n, i)); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-		})
-	}
-	for range readers {
-		reading.Go(func() {
-			seen := map[string]string{} // name → label@resourceVersion
-			list := f.list(ctx, t, storage.ListOptions{})
-			for _, p := range list.Items {
-				seen[p.Name] = p.Labels["v"] + "@" + p.ResourceVersion
-			}
-			w := f.watch(ctx, t, list.ResourceVersion, false)
-			defer w.Stop()
-			f.follow(t, w, list.ResourceVersion, seen, done)
-			want := map[string]string{}
-			for _, p := range f.list(ctx, t, storage.ListOptions{}).Items {
-				want[p.Name] = p.Labels["v"] + "@" + p.ResourceVersion
-			}
-			if !maps.Equal(seen, want) {
-				t.Errorf("a watch ends with\n%v\nstored is\n%v", seen, want)
-			}
-		})
-	}
-	writing.Wait()
-	f.create(t, pod("last"), 0)
-	for range readers {
-		done <- f.store.Revision()
-	}
-	reading.Wait()
+			})
+		}
+		for range readers {
+			reading.Go(func() {
+				seen := map[string]string{} // name → label@resourceVersion
+				list := f.list(ctx, t, storage.ListOptions{})
+				for _, p := range list.Items {
+					seen[p.Name] = p.Labels["v"] + "@" + p.ResourceVersion
+				}
+				w := f.watch(ctx, t, list.ResourceVersion, false)
+				defer w.Stop()
+				f.follow(t, w, list.ResourceVersion, seen, done)
+				want := map[string]string{}
+				for _, p := range f.list(ctx, t, storage.ListOptions{}).Items {
+					want[p.Name] = p.Labels["v"] + "@" + p.ResourceVersion
+				}
+				if !maps.Equal(seen, want) {
+					t.Errorf("a watch ends with\n%v\nstored is\n%v", seen, want)
+				}
+			})
+		}
+		writing.Wait()
+		f.create(t, pod("last"), 0)
+		for range readers {
+			done <- f.store.Revision()
+		}
+		reading.Wait()
+	})
 }
 
 // follow applies events to seen up to the revision that comes through done.

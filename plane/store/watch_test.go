@@ -177,17 +177,19 @@ func TestSlowWatchIsToldThatItLost(t *testing.T) {
 
 // TestReplayInBatches: all changes arrive, once and in order, when there are more than a batch.
 func TestReplayInBatches(t *testing.T) {
-	f := newFixture(t, Config{})
-	f.create(t, pod("a"), 0)
-	for i := range 5 * replayBatch {
-		f.label(t, pod("a"), fmt.Sprint(i), nil)
-		f.increaseRevision(t.Context(), t)
-	}
-	w := f.watch(t.Context(), t, "1", false)
-	expect(t, w, "ADDED a@2")
-	for i := range 5 * replayBatch {
-		expect(t, w, fmt.Sprintf("MODIFIED a@%d", 3+2*i))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		f.create(t, pod("a"), 0)
+		for i := range 5 * replayBatch {
+			f.label(t, pod("a"), fmt.Sprint(i), nil)
+			f.increaseRevision(t.Context(), t)
+		}
+		w := f.watch(t.Context(), t, "1", false)
+		expect(t, w, "ADDED a@2")
+		for i := range 5 * replayBatch {
+			expect(t, w, fmt.Sprintf("MODIFIED a@%d", 3+2*i))
+		}
+	})
 }
 
 func TestStopEndsAllWatches(t *testing.T) {
@@ -239,61 +241,69 @@ func TestDestroyEndsOwnWatches(t *testing.T) {
 
 // TestWatchSeesWritesOfOthers: several interfaces of one prefix, as two versions of a custom resource, are one collection.
 func TestWatchSeesWritesOfOthers(t *testing.T) {
-	f := newFixture(t, Config{})
-	other, _ := f.open(t, f.transformer)
-	w := f.watch(t.Context(), t, "", false)
-	if err := other.Create(t.Context(), "/pods/ns/a", pod("a"), nil, 0); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, w, "ADDED a@2")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		other, _ := f.open(t, f.transformer)
+		w := f.watch(t.Context(), t, "", false)
+		if err := other.Create(t.Context(), "/pods/ns/a", pod("a"), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, w, "ADDED a@2")
+	})
 }
 
 func TestWatchFromTheFuture(t *testing.T) {
-	f := newFixture(t, Config{})
-	w := f.watch(t.Context(), t, "3", false)
-	for i := range 3 {
-		f.create(t, pod(fmt.Sprint(i)), 0) // revisions 2, 3, 4
-	}
-	expect(t, w, "ADDED 2@4")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		w := f.watch(t.Context(), t, "3", false)
+		for i := range 3 {
+			f.create(t, pod(fmt.Sprint(i)), 0) // revisions 2, 3, 4
+		}
+		expect(t, w, "ADDED 2@4")
 
-	yes := true
-	_, err := f.Watch(t.Context(), "/pods/ns", storage.ListOptions{ResourceVersion: "9", Recursive: true, SendInitialEvents: &yes})
-	if !storage.IsTooLargeResourceVersion(err) {
-		t.Errorf("watch with initial events from a future revision: %v, want too large resource version", err)
-	}
+		yes := true
+		_, err := f.Watch(t.Context(), "/pods/ns", storage.ListOptions{ResourceVersion: "9", Recursive: true, SendInitialEvents: &yes})
+		if !storage.IsTooLargeResourceVersion(err) {
+			t.Errorf("watch with initial events from a future revision: %v, want too large resource version", err)
+		}
+	})
 }
 
 func TestWatchFromCompacted(t *testing.T) {
-	f := newFixture(t, Config{})
-	for i := range 5 {
-		f.create(t, pod(fmt.Sprint(i)), 0)
-	}
-	if err := f.store.Compact(4); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, f.watch(t.Context(), t, "3", false), "ERROR Expired", "")
-	expect(t, f.watch(t.Context(), t, "4", false), "ADDED 3@5", "ADDED 4@6")
-	err := f.GetList(t.Context(), "/pods/", storage.ListOptions{
-		ResourceVersion: "3", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Recursive: true, Predicate: storage.Everything,
-	}, &example.PodList{})
-	if !apierrors.IsResourceExpired(err) {
-		t.Errorf("list at a compacted revision: %v, want expired", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		for i := range 5 {
+			f.create(t, pod(fmt.Sprint(i)), 0)
+		}
+		if err := f.store.Compact(4); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, f.watch(t.Context(), t, "3", false), "ERROR Expired", "")
+		expect(t, f.watch(t.Context(), t, "4", false), "ADDED 3@5", "ADDED 4@6")
+		err := f.GetList(t.Context(), "/pods/", storage.ListOptions{
+			ResourceVersion: "3", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Recursive: true, Predicate: storage.Everything,
+		}, &example.PodList{})
+		if !apierrors.IsResourceExpired(err) {
+			t.Errorf("list at a compacted revision: %v, want expired", err)
+		}
+	})
 }
 
 // TestWatchOfOneObject: an exact key is not a prefix.
 func TestWatchOfOneObject(t *testing.T) {
-	f := newFixture(t, Config{})
-	f.create(t, pod("ab"), 0)
-	w, err := f.Watch(t.Context(), "/pods/ns/a", storage.ListOptions{ResourceVersion: "0", Predicate: storage.Everything})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.create(t, pod("abc"), 0)
-	f.create(t, pod("a"), 0)
-	f.delete(t, pod("ab"))
-	f.delete(t, pod("a"))
-	expect(t, w, "ADDED a@4", "DELETED a@6")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		f.create(t, pod("ab"), 0)
+		w, err := f.Watch(t.Context(), "/pods/ns/a", storage.ListOptions{ResourceVersion: "0", Predicate: storage.Everything})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.create(t, pod("abc"), 0)
+		f.create(t, pod("a"), 0)
+		f.delete(t, pod("ab"))
+		f.delete(t, pod("a"))
+		expect(t, w, "ADDED a@4", "DELETED a@6")
+	})
 }
 
 func TestInterfaceReportsAllMistakes(t *testing.T) {
