@@ -24,6 +24,7 @@ func (c *Controller) add(r Request, s string, change filter.Change) {
 	if change.Initial {
 		class = queue.Listed
 	}
+	c.loops.woken(r, change)
 	object := change.Latest().Meta()
 	c.queue.Add(r, class, queue.Cause{
 		Source:  s,

@@ -544,7 +544,7 @@ func TestLaw12LoopIsReported(t *testing.T) {
 		if n := strings.Count(log, "the reconciler wakes itself"); n != 2 { // after 10 and after 20
 			t.Errorf("%d reports, want 2\n%s", n, log)
 		}
-		if !strings.Contains(log, `objects="ConfigMap default/loop"`) || strings.Contains(log, `objects="ConfigMap default/rest"`) {
+		if !strings.Contains(log, `objects="ConfigMap default/loop" fields=data.n`) || strings.Contains(log, `objects="ConfigMap default/rest"`) {
 			t.Errorf("log:\n%s", log)
 		}
 		if got := r.metric("setpoint_self_triggered_reconciles_total"); got != `setpoint_self_triggered_reconciles_total{controller="self"} 43` {

@@ -9,12 +9,17 @@ import (
 	"sync"
 
 	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/filter"
 	"github.com/setpoint-dev/setpoint/queue"
 )
 
 // loopReport is after how many reconciles in a row a key that wakes itself is
 // reported as a loop; it is reported again each time that number has doubled.
-const loopReport = 10
+// From loopSuspect on the fields that change are looked at, which costs decoding.
+const (
+	loopReport  = 10
+	loopSuspect = 5
+)
 
 // loops finds keys whose reconciles cause each other: all causes of a reconcile
 // are changes of objects that the one before wrote, and it writes one of these
@@ -28,6 +33,7 @@ type loops struct {
 type loop struct {
 	wrote  map[string]bool // objects that the last reconcile wrote
 	streak int             // reconciles in a row that woke themselves
+	fields []string        // that changed when the key was woken last
 }
 
 // objectID names an object among those of all kinds.
@@ -70,33 +76,61 @@ func (l *loops) begin(req Request, causes []queue.Cause) bool {
 	return true
 }
 
-// end records what a reconcile wrote and returns the number of reconciles in a
-// row that woke themselves, and the objects by which this one did.
-func (l *loops) end(req Request, wrote map[string]bool, selfTriggered bool) (int, []string) {
+// woken notes the fields that a change of a key that is suspected of waking
+// itself brought.
+func (l *loops) woken(req Request, change filter.Change) {
+	l.mu.Lock()
+	last := l.byKey[req]
+	suspect := last != nil && last.streak >= loopSuspect
+	l.mu.Unlock()
+	if !suspect {
+		return
+	}
+	fields := changedFields(change)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last.fields = fields
+}
+
+// selfWake is how a reconcile woke itself; zero when it did not.
+type selfWake struct {
+	streak  int      // reconciles in a row that woke themselves
+	objects []string // that this one and the one before wrote
+	fields  []string // that changed in between, as far as they were looked at
+}
+
+// end records what a reconcile wrote.
+func (l *loops) end(req Request, wrote map[string]bool, selfTriggered bool) selfWake {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := l.byKey[req]
 	if len(wrote) == 0 {
 		delete(l.byKey, req)
-		return 0, nil
+		return selfWake{}
 	}
 	next := &loop{wrote: wrote}
-	var again []string
-	if selfTriggered {
-		for id := range wrote {
-			if last.wrote[id] {
-				again = append(again, id)
-			}
-		}
-	}
-	if len(again) > 0 {
-		next.streak = last.streak + 1
-	}
 	if l.byKey == nil {
 		l.byKey = map[Request]*loop{}
 	}
 	l.byKey[req] = next
-	return next.streak, slices.Sorted(slices.Values(again))
+	if !selfTriggered {
+		return selfWake{}
+	}
+	var found selfWake
+	for id := range wrote {
+		if last.wrote[id] {
+			found.objects = append(found.objects, id)
+		}
+	}
+	if len(found.objects) == 0 {
+		return selfWake{}
+	}
+	slices.Sort(found.objects)
+	next.streak = last.streak + 1
+	// The next change may have come already, while the reconcile still ran.
+	next.fields, found.fields = last.fields, last.fields
+	found.streak = next.streak
+	return found
 }
 
 // reportLoop warns of a key that wakes itself again and again.
@@ -107,10 +141,10 @@ func (c *Controller) reportLoop(log *slog.Logger, info *reconcileInfo, selfTrigg
 	info.mu.Lock()
 	wrote := maps.Clone(info.wrote)
 	info.mu.Unlock()
-	streak, objects := c.loops.end(info.req, wrote, selfTriggered)
-	if streak >= loopReport && powerOfTwoTimes(streak, loopReport) {
+	found := c.loops.end(info.req, wrote, selfTriggered)
+	if found.streak >= loopReport && powerOfTwoTimes(found.streak, loopReport) {
 		log.Warn("the reconciler wakes itself by its own writes: write only what differs, or filter what you write yourself",
-			"times", streak, "objects", strings.Join(objects, ", "))
+			"times", found.streak, "objects", strings.Join(found.objects, ", "), "fields", strings.Join(found.fields, ", "))
 	}
 }
 
