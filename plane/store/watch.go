@@ -38,7 +38,8 @@ type watcher struct {
 	opts     storage.ListOptions
 	all      bool // no predicate to evaluate
 	last     uint64
-	initial  []mvcc.Entry[*record] // to be sent first
+	initial  []mvcc.Entry[*record]  // to be sent first
+	batch    []mvcc.Change[*record] // taken out of the history to be sent next
 	results  chan watch.Event
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -48,7 +49,8 @@ type watcher struct {
 	wake     chan struct{} // capacity 1: pending or progress was set
 }
 
-// Watch implements storage.Interface. All that is selected is taken from the store before it returns.
+// Watch implements storage.Interface. Its start is fixed when it returns. ListOptions.RecordTimestamps is ignored, as it is
+// meant for upstream's watch cache.
 func (r *resource) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	key, err := r.key(key, opts.Recursive)
 	if err != nil {
@@ -69,8 +71,11 @@ func (r *resource) Watch(ctx context.Context, key string, opts storage.ListOptio
 		results:  make(chan watch.Event, watchBuffer),
 		wake:     make(chan struct{}, 1),
 	}
+	if err := w.begin(since); err != nil {
+		return nil, err
+	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
-	if err := r.subscribe(w, since); err != nil {
+	if err := r.subscribe(w); err != nil {
 		w.cancel()
 		return nil, err
 	}
@@ -78,15 +83,9 @@ func (r *resource) Watch(ctx context.Context, key string, opts storage.ListOptio
 	return w, nil
 }
 
-// subscribe registers w from revision since on and starts it.
-func (r *resource) subscribe(w *watcher, since uint64) error {
-	s := r.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.ctx.Err() != nil {
-		return fmt.Errorf("watch of %s: %w", r.GroupResource, storage.ErrStorageNotReady)
-	}
-	now := s.table.Snapshot()
+// begin takes from the store what w sends first, and sets the revision after which it follows.
+func (w *watcher) begin(since uint64) error {
+	now := w.resource.store.table.Snapshot()
 	switch send := w.opts.SendInitialEvents; {
 	case send != nil && *send && since > now.Revision():
 		return storage.NewTooLargeResourceVersionError(since, now.Revision(), 1)
@@ -101,7 +100,20 @@ func (r *resource) subscribe(w *watcher, since uint64) error {
 		w.last = now.Revision()
 	default:
 		w.last = since
-		w.pending.Store(since + 1)
+	}
+	return nil
+}
+
+// subscribe starts w and has it told of changes from now on.
+func (r *resource) subscribe(w *watcher) error {
+	s := r.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return fmt.Errorf("watch of %s: %w", r.GroupResource, storage.ErrStorageNotReady)
+	}
+	if s.table.Revision() > w.last {
+		w.pending.Store(w.last + 1) // of these changes nobody will tell it
 	}
 	s.byKey[w.key] = append(s.byKey[w.key], w)
 	r.watchers = append(r.watchers, w)
@@ -220,7 +232,6 @@ func (w *watcher) sendInitial() error {
 
 // replay sends the events of the changes after since (and after the last one seen).
 func (w *watcher) replay(since uint64) error {
-	batch := make([]mvcc.Change[*record], 0, replayBatch)
 	for since = max(since, w.last); !w.ended(); {
 		now := w.resource.store.table.Snapshot()
 		if since >= now.Revision() {
@@ -230,25 +241,26 @@ func (w *watcher) replay(since uint64) error {
 		if err != nil {
 			return err
 		}
-		batch, since = batch[:0], now.Revision()
+		since = now.Revision()
 		for c := range changes {
 			if !w.concerns(c.Key) {
 				continue
 			}
-			batch = append(batch, c)
-			if len(batch) == replayBatch {
+			w.batch = append(w.batch, c)
+			if len(w.batch) == replayBatch {
 				since = c.Revision // the store makes one change per revision
 				break
 			}
 		}
-		for _, c := range batch {
+		for _, c := range w.batch {
 			event, err := w.event(c)
 			if err != nil {
 				return err
 			}
 			w.send(event)
 		}
-		w.last = since
+		clear(w.batch) // keeps nothing of the past alive
+		w.batch, w.last = w.batch[:0], since
 	}
 	return nil
 }

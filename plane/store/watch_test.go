@@ -255,11 +255,12 @@ func TestWatchSeesWritesOfOthers(t *testing.T) {
 func TestWatchFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Config{})
-		w := f.watch(t.Context(), t, "3", false)
+		w := f.watch(t.Context(), t, "3", true)
+		time.Sleep(5 * time.Minute) // no bookmarks: there is no progress to tell of
 		for i := range 3 {
 			f.create(t, pod(fmt.Sprint(i)), 0) // revisions 2, 3, 4
 		}
-		expect(t, w, "ADDED 2@4")
+		expect(t, w, "ADDED 2@4", "BOOKMARK @4")
 
 		yes := true
 		_, err := f.Watch(t.Context(), "/pods/ns", storage.ListOptions{ResourceVersion: "9", Recursive: true, SendInitialEvents: &yes})

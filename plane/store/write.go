@@ -173,15 +173,7 @@ func (r *resource) GuaranteedUpdate(
 				return r.decodeInto(x.data, destination, x.revision)
 			}
 		}
-		sealed, sealErr := r.seal(ctx, key, data)
-		if sealErr != nil {
-			return sealErr
-		}
-		next := &record{data: sealed}
-		if ttl != nil {
-			next.expires = expiryOf(*ttl)
-		}
-		revision, writeErr := r.store.write(key, x.revision, next, ttl == nil)
+		revision, writeErr := r.replace(ctx, key, x, data, ttl)
 		if errors.Is(writeErr, errStale) {
 			x, err = load()
 			continue
@@ -192,6 +184,19 @@ func (r *resource) GuaranteedUpdate(
 		return r.decodeInto(data, destination, revision)
 	}
 	return err
+}
+
+// replace writes data in the place of x. Without a ttl it expires when x does.
+func (r *resource) replace(ctx context.Context, key string, x existing, data []byte, ttl *uint64) (revision uint64, err error) {
+	sealed, err := r.seal(ctx, key, data)
+	if err != nil {
+		return 0, err
+	}
+	next := &record{data: sealed}
+	if ttl != nil {
+		next.expires = expiryOf(*ttl)
+	}
+	return r.store.write(key, x.revision, next, ttl == nil)
 }
 
 // whenOutdated is for a refusal on the ground of x: it returns what is stored, to try again with that, if x was only
