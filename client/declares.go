@@ -124,7 +124,7 @@ func itemSet(path string, below any) map[string]any {
 
 // pathOf finds the one path of the set that the wanted item stands for. An item may lack
 // a key that the schema gives a default; then the set does not have that key's field
-// below the path either.
+// below the path either, unless the item is owned as a whole.
 func pathOf(set map[string]any, taken map[string]bool, wanted any) (path string, ok bool) {
 	for candidate, below := range set {
 		if candidate == "." || taken[candidate] || !standsFor(candidate, asObject(below), wanted) {
@@ -152,7 +152,9 @@ func standsFor(path string, below map[string]any, wanted any) bool {
 	}
 	for name, key := range keys {
 		value, given := item[name]
-		if _, owned := below["f:"+name]; given != owned || given && !sameJSON(key, value) {
+		_, owned := below["f:"+name]
+		owned = owned || len(below) == 0
+		if given != owned || given && !sameJSON(key, value) {
 			return false
 		}
 	}

@@ -183,6 +183,11 @@ func randomDeployment(r *rand.Rand) *appsv1.Deployment {
 		d.Finalizers = [][]string{{"a.dev/x"}, {"a.dev/x", "b.dev/y"}, {"b.dev/y", "a.dev/x"}}[r.IntN(3)]
 	}
 	if maybe() {
+		d.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "a.dev/v1", Kind: "Owner", Name: fmt.Sprint("owner-", r.IntN(2)), UID: "owner", Controller: pointer(true),
+		}}
+	}
+	if maybe() {
 		d.Spec.Replicas = pointer(int32(r.IntN(3)))
 	}
 	pod := &d.Spec.Template.Spec
