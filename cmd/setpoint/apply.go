@@ -177,25 +177,24 @@ func (a *applier) waitEstablished(ctx context.Context, d *unstructured.Unstructu
 
 // waitDiscovered waits until a group and version is in discovery and in OpenAPI.
 func (a *applier) waitDiscovered(ctx context.Context, gv schema.GroupVersion) error {
-	for {
-		_, err := a.discovery.ServerResourcesForGroupVersion(gv.String())
-		if err == nil {
-			paths, openAPIErr := a.discovery.OpenAPIV3().Paths()
-			if openAPIErr != nil {
-				return openAPIErr
+	// Of OpenAPI, one document is asked for: for the list of all, the server would make every document first.
+	for _, path := range []string{"/apis/" + gv.String(), "/openapi/v3/apis/" + gv.String()} {
+		for {
+			err := a.discovery.RESTClient().Get().AbsPath(path).Do(ctx).Error()
+			if err == nil {
+				break
 			}
-			if _, ok := paths["apis/"+gv.String()]; ok {
-				return nil
+			if !apierrors.IsNotFound(err) {
+				return err
 			}
-		} else if !apierrors.IsNotFound(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(servedPause):
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(servedPause):
+			}
 		}
 	}
+	return nil
 }
 
 // servedVersions lists the groups and versions that a CustomResourceDefinition serves.

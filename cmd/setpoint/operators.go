@@ -78,14 +78,17 @@ func (o operator) as(config *rest.Config) *rest.Config {
 
 // manager returns a manager that runs the operator against the server of config.
 func (o operator) manager(config *rest.Config, logger *slog.Logger) (*setpoint.Manager, error) {
+	logger = logger.With("operator", o.name)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientscheme.AddToScheme(scheme), o.addToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("operator %s: %w", o.name, err)
 	}
+	config = o.as(config)
+	config.Wrap(logRequests(logger))
 	m, err := setpoint.NewManager(setpoint.Config{
-		REST:           o.as(config),
+		REST:           config,
 		Scheme:         scheme,
-		Logger:         logger.With("operator", o.name),
+		Logger:         logger,
 		FieldOwner:     o.objectName(),
 		LeaderElection: &lease.Config{Namespace: operatorNamespace, Name: o.objectName()},
 		GracePeriod:    operatorGrace,
