@@ -46,6 +46,8 @@ spec:
             x-kubernetes-preserve-unknown-fields: true
 `
 
+var gadgetsResource = schema.GroupVersionResource{Group: "test.setpoint.dev", Version: "v1", Resource: "gadgets"}
+
 func TestFirstCustomResourceIsNotDelayed(t *testing.T) {
 	a := newAPI(t)
 	crd, err := manifest.Decode([]byte(gadgets))
@@ -61,7 +63,7 @@ func TestFirstCustomResourceIsNotDelayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := time.Since(begin)
-	client := a.dynamic.Resource(schema.GroupVersionResource{Group: "test.setpoint.dev", Version: "v1", Resource: "gadgets"}).Namespace(a.namespace)
+	client := a.dynamic.Resource(gadgetsResource).Namespace(a.namespace)
 	gadget := func(name string, spec map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "test.setpoint.dev/v1", "kind": "Gadget",

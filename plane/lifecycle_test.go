@@ -114,19 +114,24 @@ func TestStopEndsWatchesAndRefusesRequests(t *testing.T) {
 	}
 }
 
+// TestStartThatIsCancelledLeavesNothing relies on TestMain to find what is left.
 func TestStartThatIsCancelledLeavesNothing(t *testing.T) {
-	p, err := plane.New(plane.Config{Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := p.Start(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context.Canceled", err)
-	}
-	p.Stop()
-	if _, err := p.Kubeconfig(); err == nil {
-		t.Error("there is a kubeconfig for a plane that did not start")
+	for _, after := range []time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond} {
+		p, err := plane.New(plane.Config{Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		err = p.Start(ctx)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("cancelled after %s: got %v, want context.DeadlineExceeded or success", after, err)
+		}
+		_, kubeconfigErr := p.Kubeconfig()
+		if (err == nil) != (kubeconfigErr == nil) {
+			t.Errorf("Start said %v, but Kubeconfig %v", err, kubeconfigErr)
+		}
+		p.Stop()
 	}
 }
 

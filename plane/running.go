@@ -14,7 +14,10 @@ const unlistened = "127.0.0.1:6443"
 
 // start brings the parts up, in the order in which they need each other.
 func (r *running) start(ctx context.Context, config Config, logger *slog.Logger) error {
-	var err error
+	err := ctx.Err()
+	if err != nil {
+		return err
+	}
 	if r.authority, err = pki.NewAuthority("setpoint"); err != nil {
 		return err
 	}
@@ -43,7 +46,10 @@ func (r *running) start(ctx context.Context, config Config, logger *slog.Logger)
 	if err != nil {
 		return err
 	}
-	if err := r.server.Start(ctx); err != nil {
+	if err := r.server.Start(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if !config.APIOnly {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -17,9 +16,10 @@ import (
 
 // serviceCIDR is where ClusterIPs come from; the first address is that of the
 // Service "kubernetes".
-var serviceCIDR = net.IPNet{IP: net.IPv4(10, 96, 0, 0).To4(), Mask: net.CIDRMask(16, 32)}
-
-var kubernetesServiceIP = net.IPv4(10, 96, 0, 1).To4()
+const (
+	serviceCIDR         = "10.96.0.0/16"
+	kubernetesServiceIP = "10.96.0.1"
+)
 
 // serviceAddresses hands out the ClusterIPs and node ports of Services.
 //

@@ -1,66 +1,113 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
-	"net/http"
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
-	genericapiserver "k8s.io/apiserver/pkg/server"
-	serverstorage "k8s.io/apiserver/pkg/server/storage"
-	"k8s.io/apiserver/pkg/util/webhook"
+	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/restmapper"
 	controlplaneadmission "k8s.io/kubernetes/pkg/controlplane/apiserver/admission"
 	kubeadmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// admit turns on the admission plugins that kube-apiserver turns on by default.
-// Without controllers nobody makes the ServiceAccounts and root CA ConfigMaps that
-// the ServiceAccount plugin demands of Pods, so it is left out with them. What the
-// plugins start ends with stop.
-func admit(config *genericapiserver.Config, stop <-chan struct{}, apiOnly bool, client kubernetes.Interface, shared informers.SharedInformerFactory,
-	resources serverstorage.APIResourceConfigSource, services webhook.ServiceResolver, transport *http.Transport) error {
-	dynamicClient, err := dynamic.NewForConfig(config.LoopbackClientConfig)
-	if err != nil {
-		return fmt.Errorf("making the dynamic client of admission: %w", err)
-	}
-	generic := controlplaneadmission.Config{
-		ExternalInformers:    shared,
-		LoopbackClientConfig: config.LoopbackClientConfig,
-		APIResourceConfig:    resources,
-	}
-	initializers, err := generic.New(transport, nil, services, config.TracerProvider)
-	if err != nil {
-		return fmt.Errorf("making the initializers of admission: %w", err)
-	}
-	builtin, err := (&kubeadmission.Config{}).New()
-	if err != nil {
-		return fmt.Errorf("making the initializers of admission: %w", err)
-	}
-	options := kubeoptions.NewAdmissionOptions()
-	if apiOnly {
-		options.GenericAdmission.DisablePlugins = []string{"ServiceAccount"}
-	}
-	err = options.ApplyTo(config, shared, client, dynamicClient, config.FeatureGate, config.EffectiveVersion,
-		slices.Concat([]admission.PluginInitializer{stopper(stop)}, initializers, builtin)...)
-	if err != nil {
-		return fmt.Errorf("setting up admission: %w", err)
+// mapperTTL is how long policies and webhooks may work with outdated discovery.
+const mapperTTL = 30 * time.Second
+
+// lateAdmission is the chain of admission plugins. The servers are assembled with it
+// while it is empty. It is filled when the informers of the policies have synced:
+// the policies' plugins look for that at once, and then only every 100 ms, and refuse
+// to judge until then.
+type lateAdmission struct{ admission.Interface }
+
+// Admit implements admission.MutationInterface.
+func (l *lateAdmission) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if chain, ok := l.Interface.(admission.MutationInterface); ok {
+		return chain.Admit(ctx, a, o)
 	}
 	return nil
 }
 
-// stopper tells the plugins when to stop. Upstream tells them of a signal that only
-// its own way of running a server gives.
-type stopper <-chan struct{}
-
-// Initialize implements admission.PluginInitializer. It comes after the initializer
-// that tells of the signal, and before any that starts something.
-func (s stopper) Initialize(plugin admission.Interface) {
-	if wants, ok := plugin.(initializer.WantsDrainedNotification); ok {
-		wants.SetDrainedNotification(s)
+// Validate implements admission.ValidationInterface.
+func (l *lateAdmission) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if chain, ok := l.Interface.(admission.ValidationInterface); ok {
+		return chain.Validate(ctx, a, o)
 	}
+	return nil
+}
+
+// requestPolicyInformers names the informers that have to be synced before admission
+// starts.
+func requestPolicyInformers(shared informers.SharedInformerFactory) {
+	policies := shared.Admissionregistration().V1()
+	policies.ValidatingAdmissionPolicies().Informer()
+	policies.ValidatingAdmissionPolicyBindings().Informer()
+	policies.MutatingAdmissionPolicies().Informer()
+	policies.MutatingAdmissionPolicyBindings().Informer()
+	shared.Core().V1().Namespaces().Informer()
+}
+
+// startAdmission turns on the plugins that kube-apiserver turns on by default. The
+// ServiceAccount plugin demands of Pods what only controllers make, so without
+// controllers it is left out.
+func (s *Server) startAdmission() error {
+	config := s.generic
+	initializers, err := s.admissionInitializers()
+	if err != nil {
+		return err
+	}
+	options := kubeoptions.NewAdmissionOptions().GenericAdmission
+	names := slices.DeleteFunc(slices.Clone(options.RecommendedPluginOrder), func(name string) bool {
+		return options.DefaultOffPlugins.Has(name) || s.config.APIOnly && name == "ServiceAccount"
+	})
+	unconfigured, err := admission.ReadAdmissionConfiguration(names, "", nil)
+	if err != nil {
+		return fmt.Errorf("configuring admission: %w", err)
+	}
+	chain, err := options.Plugins.NewFromPlugins(names, unconfigured, initializers, options.Decorators)
+	if err != nil {
+		return fmt.Errorf("setting up admission: %w", err)
+	}
+	config.AdmissionControl.(*lateAdmission).Interface = admissionmetrics.WithStepMetrics(chain)
+	return nil
+}
+
+// admissionInitializers give the plugins what they want. What they start ends with
+// the hooks.
+func (s *Server) admissionInitializers() (admission.PluginInitializers, error) {
+	config := s.generic
+	dynamicClient, err := dynamic.NewForConfig(config.LoopbackClientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making the dynamic client of admission: %w", err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.client.Discovery()))
+	go wait.UntilWithContext(s.hooks, func(context.Context) { mapper.Reset() }, mapperTTL)
+
+	forWebhooks := controlplaneadmission.Config{
+		ExternalInformers:    s.shared,
+		LoopbackClientConfig: config.LoopbackClientConfig,
+		APIResourceConfig:    s.resources,
+	}
+	webhooks, err := forWebhooks.New(s.transport, nil, s.services, config.TracerProvider)
+	if err != nil {
+		return nil, fmt.Errorf("making the initializers of admission: %w", err)
+	}
+	builtin, err := (&kubeadmission.Config{}).New()
+	if err != nil {
+		return nil, fmt.Errorf("making the initializers of admission: %w", err)
+	}
+	all := admission.PluginInitializers{
+		initializer.NewAPIServerIDInitializer(config.APIServerID),
+		initializer.New(s.client, dynamicClient, s.shared, config.Authorization.Authorizer, config.FeatureGate,
+			config.EffectiveVersion, s.hooks.Done(), mapper),
+	}
+	return append(append(all, webhooks...), builtin...), nil
 }

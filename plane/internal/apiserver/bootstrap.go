@@ -7,9 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1apply "k8s.io/client-go/applyconfigurations/meta/v1"
+	networkingv1apply "k8s.io/client-go/applyconfigurations/networking/v1"
 	"k8s.io/client-go/kubernetes"
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	"k8s.io/kubernetes/pkg/controlplane/controller/systemnamespaces"
@@ -37,6 +40,9 @@ func (s *Server) bootstrap(ctx context.Context) error {
 			return fmt.Errorf("creating PriorityClass %s: %w", class.Name, err)
 		}
 	}
+	if err := createServiceCIDR(ctx, s.client); err != nil {
+		return err
+	}
 	if err := s.addresses.takePorts(ctx, s.client); err != nil {
 		return err
 	}
@@ -47,6 +53,33 @@ func (s *Server) bootstrap(ctx context.Context) error {
 func (s *Server) keepSystemNamespaces() {
 	namespaces := s.shared.Core().V1().Namespaces()
 	systemnamespaces.NewController(systemNamespaces, s.client, namespaces).Run(s.hooks.Done())
+}
+
+// createServiceCIDR creates the range that ClusterIPs come from. Upstream's
+// controller would do it, 200 ms later.
+func createServiceCIDR(ctx context.Context, client kubernetes.Interface) error {
+	cidrs := client.NetworkingV1().ServiceCIDRs()
+	_, err := cidrs.Create(ctx, &networkingv1.ServiceCIDR{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
+		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{serviceCIDR}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("creating ServiceCIDR kubernetes: %w", err)
+	}
+	ready := metav1apply.Condition().
+		WithType(networkingv1.ServiceCIDRConditionReady).
+		WithStatus(metav1.ConditionTrue).
+		WithMessage("Kubernetes default Service CIDR is ready").
+		WithLastTransitionTime(metav1.Now())
+	status := networkingv1apply.ServiceCIDR("kubernetes").WithStatus(networkingv1apply.ServiceCIDRStatus().WithConditions(ready))
+	_, err = cidrs.ApplyStatus(ctx, status, metav1.ApplyOptions{FieldManager: "kubernetes-service-cidr-controller", Force: true})
+	if err != nil {
+		return fmt.Errorf("making ServiceCIDR kubernetes ready: %w", err)
+	}
+	return nil
 }
 
 // createKubernetesService creates the Service that leads to the API server. It has
@@ -60,7 +93,7 @@ func createKubernetesService(ctx context.Context, client kubernetes.Interface) e
 			Labels:    map[string]string{"component": "apiserver", "provider": "kubernetes"},
 		},
 		Spec: corev1.ServiceSpec{
-			ClusterIP:      kubernetesServiceIP.String(),
+			ClusterIP:      kubernetesServiceIP,
 			IPFamilyPolicy: &singleStack,
 			Ports: []corev1.ServicePort{{
 				Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(6443),

@@ -3,27 +3,42 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"net"
+	"time"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/kubernetes/pkg/controlplane/controller/defaultservicecidr"
 
 	"github.com/setpoint-dev/setpoint/plane/internal/inproc"
 )
 
+// startTimeout bounds Start, which waits for nothing that is not of this process.
+const startTimeout = time.Minute
+
 // Start serves requests of this process and returns when the server is complete:
 // everything of bootstrap exists, all groups are in discovery, all checks of /readyz
-// pass. ctx bounds the start only.
-func (s *Server) Start(ctx context.Context) error {
+// pass. It cannot be cancelled, because upstream's parts can be stopped only after
+// they have started.
+func (s *Server) Start() error {
+	ctx, cancel := context.WithTimeout(s.hooks, startTimeout)
+	defer cancel()
 	server := s.aggregate.GenericAPIServer
 	server.PrepareRun()
 	if err := s.serveOpenAPI(); err != nil {
 		return err
 	}
 	s.inproc = inproc.NewServer(server.Handler)
+	close(s.serving)
 	if err := s.startInformers(ctx); err != nil {
 		return err
 	}
+	if err := s.startAdmission(); err != nil {
+		return err
+	}
+	if err := s.startInformers(ctx); err != nil { // those that admission wants
+		return err
+	}
+	// Plugins that are asked before they have taken in what their informers know make
+	// the request wait for 100 ms.
+	time.Sleep(time.Millisecond)
 	if err := s.addresses.start(s.client, s.shared); err != nil {
 		return err
 	}
@@ -71,15 +86,6 @@ func (s *Server) startInformers(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// addHooks adds what kube-apiserver starts after the server, of what has a place
-// here.
-func (s *Server) addHooks(server *genericapiserver.GenericAPIServer) {
-	server.AddPostStartHookOrDie("start-kubernetes-service-cidr-controller", func(hook genericapiserver.PostStartHookContext) error {
-		defaultservicecidr.NewController(serviceCIDR, net.IPNet{}, s.client).Start(hook)
-		return nil
-	})
 }
 
 // awaitDiscovery waits until every resource that exists is routed.

@@ -51,12 +51,16 @@ type Server struct {
 
 	client    kubernetes.Interface
 	shared    informers.SharedInformerFactory
+	resources *serverstorage.ResourceConfig
+	services  serviceResolver
 	addresses *serviceAddresses
 	transport *http.Transport
 
 	// discoveryComplete ends the time in which a 404 may mean "not yet".
 	discoveryComplete chan struct{}
-	inproc            *inproc.Server
+	// serving is closed when inproc is set.
+	serving chan struct{}
+	inproc  *inproc.Server
 	// hooks is the context of upstream's post-start hooks and of the informers.
 	hooks        context.Context
 	endHooks     context.CancelFunc
@@ -67,7 +71,7 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	// Global to the process, as kubeadm sets it; only the first call counts.
 	capabilities.Setup(true, 0)
-	s := &Server{config: config, transport: newTransport(), discoveryComplete: make(chan struct{})}
+	s := &Server{config: config, transport: newTransport(), serving: make(chan struct{}), discoveryComplete: make(chan struct{})}
 	s.hooks, s.endHooks = context.WithCancel(context.Background())
 	if err := s.assemble(); err != nil {
 		s.Stop()
@@ -76,9 +80,18 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// RESTConfig reaches the server from inside of the process as that user.
+// RESTConfig reaches the server from inside of the process as that user. Requests
+// wait until the server serves: what upstream starts while the server is assembled
+// asks at once, and would have to try again.
 func (s *Server) RESTConfig(as user.Info) *rest.Config {
-	return inproc.RESTConfig(func() *inproc.Server { return s.inproc }, as)
+	return inproc.RESTConfig(func() *inproc.Server {
+		select {
+		case <-s.serving:
+			return s.inproc
+		case <-s.hooks.Done():
+			return nil
+		}
+	}, as)
 }
 
 // Handler serves requests that say themselves whose they are.
@@ -106,48 +119,47 @@ func (s *Server) assemble() error {
 	if err != nil {
 		return fmt.Errorf("indexing EndpointSlices: %w", err)
 	}
-	services := serviceResolver{services: s.shared.Core().V1().Services().Lister(), endpointSlices: slices}
+	s.services = serviceResolver{services: s.shared.Core().V1().Services().Lister(), endpointSlices: slices}
 
-	resources := controlplane.DefaultAPIResourceConfigSource()
-	generic := genericConfig(loopback, s.config.Address, resources, s.discoveryComplete)
+	s.resources = controlplane.DefaultAPIResourceConfigSource()
+	generic := genericConfig(loopback, s.config.Address, s.resources, s.discoveryComplete)
 	s.generic = generic
 	t, err := newTokens(s.config.TokenKey)
 	if err != nil {
 		return err
 	}
-	if err := s.secure(generic, t, resources, services); err != nil {
+	if err := s.secure(t); err != nil {
 		return err
 	}
 	resolver := webhook.NewDefaultAuthenticationInfoResolverWrapper(s.transport, nil, loopback, generic.TracerProvider)
-	if s.crds, err = crdServer(*generic, s.config.Store, s.shared, services, resolver); err != nil {
+	if s.crds, err = crdServer(*generic, s.config.Store, s.shared, s.services, resolver); err != nil {
 		return err
 	}
-	if err := s.installBuiltin(generic, t, resources, slices); err != nil {
+	if err := s.installBuiltin(t, slices); err != nil {
 		return err
 	}
-	s.aggregate, err = aggregatorServer(*generic, s.config.Store, s.shared, services, s.transport, s.builtin.GenericAPIServer, s.crds)
+	s.aggregate, err = aggregatorServer(*generic, s.config.Store, s.shared, s.services, s.transport, s.builtin.GenericAPIServer, s.crds)
 	return err
 }
 
-// secure sets up authentication, authorization and admission.
-func (s *Server) secure(generic *genericapiserver.Config, t tokens, resources *serverstorage.ResourceConfig, services webhook.ServiceResolver) error {
+// secure sets up authentication, authorization and a place for admission.
+func (s *Server) secure(t tokens) error {
 	var err error
-	if generic.Authorization.Authorizer, generic.RuleResolver, err = authorization(s.shared); err != nil {
+	if s.generic.Authorization.Authorizer, s.generic.RuleResolver, err = authorization(s.shared); err != nil {
 		return err
 	}
-	if err := authentication(s.hooks, generic, s.config.ClientCA, t, s.client, s.shared); err != nil {
-		return err
-	}
-	return admit(generic, s.hooks.Done(), s.config.APIOnly, s.client, s.shared, resources, services, s.transport)
+	s.generic.AdmissionControl = &lateAdmission{}
+	requestPolicyInformers(s.shared)
+	return authentication(s.hooks, s.generic, s.config.ClientCA, t, s.client, s.shared)
 }
 
 // installBuiltin makes the server of the built-in groups.
-func (s *Server) installBuiltin(generic *genericapiserver.Config, t tokens, resources *serverstorage.ResourceConfig, slices proxy.EndpointSliceGetter) error {
-	factory, options, err := builtinStorage(s.config.Store, resources)
+func (s *Server) installBuiltin(t tokens, slices proxy.EndpointSliceGetter) error {
+	factory, options, err := builtinStorage(s.config.Store, s.resources)
 	if err != nil {
 		return fmt.Errorf("setting up the storage of the built-in groups: %w", err)
 	}
-	config := *generic
+	config := *s.generic
 	config.RESTOptionsGetter = options
 	config.SkipOpenAPIInstallation = true // serveOpenAPI does it
 	server, err := config.Complete(s.shared).New("kube-apiserver", s.crds.GenericAPIServer)
@@ -177,13 +189,12 @@ func (s *Server) installBuiltin(generic *genericapiserver.Config, t tokens, reso
 	}
 	s.builtin = &controlplaneapiserver.Server{
 		GenericAPIServer:        server,
-		APIResourceConfigSource: resources,
+		APIResourceConfigSource: s.resources,
 		RESTOptionsGetter:       options,
 		VersionedInformers:      s.shared,
 	}
 	if err := s.builtin.InstallAPIs(groups(core, &config, s.client, s.shared)...); err != nil {
 		return fmt.Errorf("installing the built-in groups: %w", err)
 	}
-	s.addHooks(server)
 	return nil
 }
