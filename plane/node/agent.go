@@ -56,7 +56,13 @@ func (a *agent) podHandlers() cache.ResourceEventHandler {
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    enqueue,
+		AddFunc: func(object any) {
+			// Before the first Pod gets an address, all those in use are known.
+			if pod, ok := object.(*corev1.Pod); ok && pod.Status.PodIP != "" {
+				a.addresses.keep(pod.Status.PodIP)
+			}
+			enqueue(object)
+		},
 		UpdateFunc: func(_, object any) { enqueue(object) },
 		DeleteFunc: func(object any) {
 			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -194,8 +200,6 @@ func (a *agent) resident(pod *corev1.Pod) *resident {
 			r.podIP = a.hosts[pod.Spec.NodeName]
 		case r.podIP == "":
 			r.podIP = a.addresses.take()
-		default:
-			a.addresses.keep(r.podIP)
 		}
 		a.known[pod.UID] = r
 	}

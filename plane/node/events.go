@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
 const (
@@ -25,25 +26,30 @@ const (
 // recorder writes Events about Pods from one goroutine, so that they never hold up
 // the Pods.
 type recorder struct {
-	client  kubernetes.Interface
-	logger  *slog.Logger
-	off     bool
-	limit   *rate.Limiter
-	waiting chan *corev1.Event
-	serial  atomic.Uint32
+	client     kubernetes.Interface
+	namespaces corelisters.NamespaceLister
+	logger     *slog.Logger
+	off        bool
+	limit      *rate.Limiter
+	waiting    chan *corev1.Event
+	serial     atomic.Uint32
 }
 
-func newRecorder(client kubernetes.Interface, logger *slog.Logger, off bool) *recorder {
+func newRecorder(client kubernetes.Interface, namespaces corelisters.NamespaceLister, logger *slog.Logger, off bool) *recorder {
 	return &recorder{
-		client: client, logger: logger, off: off,
+		client: client, namespaces: namespaces, logger: logger, off: off,
 		limit:   rate.NewLimiter(eventsPerSecond, eventBurst),
 		waiting: make(chan *corev1.Event, eventBuffer),
 	}
 }
 
-// record queues an Event of the component, or drops it beyond the limits.
+// record queues an Event of the component, or drops it: beyond the limits, and in
+// a namespace that is being deleted, which takes none.
 func (r *recorder) record(pod *corev1.Pod, component, host string, e event) {
 	if r.off || !e.warning && !r.limit.Allow() {
+		return
+	}
+	if namespace, err := r.namespaces.Get(pod.Namespace); err != nil || namespace.DeletionTimestamp != nil {
 		return
 	}
 	select {

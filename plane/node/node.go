@@ -103,7 +103,7 @@ func Start(ctx context.Context, config Config) (*Nodes, error) {
 	if shared == nil {
 		shared, own = informers.NewSharedInformerFactory(kubelet, 0), true
 	}
-	events := newRecorder(kubelet, config.Logger, config.NoEvents)
+	events := newRecorder(kubelet, shared.Core().V1().Namespaces().Lister(), config.Logger, config.NoEvents)
 	loops := []func(context.Context){nodes.run, events.run}
 	handles, parts, err := connect(shared, kubelet, binder, hosts, config, events)
 	if err != nil {

@@ -2,15 +2,18 @@ package workload
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	apiextensionsscheme "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/scale"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/controller/disruption"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	"k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus"
@@ -79,8 +82,10 @@ func buildValidatingAdmissionPolicyStatus(_ context.Context, e *environment) ([]
 	if err != nil {
 		return nil, err
 	}
-	schemas := resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, scheme.Scheme, apiextensionsscheme.Scheme).
-		Combine(&resolver.ClientDiscoveryResolver{Discovery: client.Discovery()})
+	schemas := lateSchemas(sync.OnceValue(func() resolver.SchemaResolver {
+		return resolver.NewDefinitionsSchemaResolver(openapi.GetOpenAPIDefinitions, scheme.Scheme, apiextensionsscheme.Scheme).
+			Combine(&resolver.ClientDiscoveryResolver{Discovery: client.Discovery()})
+	}))
 	policies := e.informers.Admissionregistration().V1().ValidatingAdmissionPolicies()
 	c, err := validatingadmissionpolicystatus.NewController(policies, client.AdmissionregistrationV1().ValidatingAdmissionPolicies(),
 		&validating.TypeChecker{SchemaResolver: schemas, RestMapper: e.resources})
@@ -88,4 +93,12 @@ func buildValidatingAdmissionPolicyStatus(_ context.Context, e *environment) ([]
 		return nil, err
 	}
 	return workersLoop(c.Run), nil
+}
+
+// lateSchemas builds the schemas of all kinds, which take time and megabytes, when
+// the first policy is there to be checked against them.
+type lateSchemas func() resolver.SchemaResolver
+
+func (l lateSchemas) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, error) {
+	return l().ResolveSchema(kind)
 }
