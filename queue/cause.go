@@ -23,8 +23,8 @@ type Cause struct {
 	Count int
 }
 
-// merge adds c, which came at the given time, to the causes.
-func merge(causes []Cause, c Cause, now time.Time) []Cause {
+// merge adds c, which came at the given time, to the causes. It fills in what c does not say.
+func merge(causes []Cause, c *Cause, now time.Time) []Cause {
 	if c.First.IsZero() {
 		c.First = now
 	}
@@ -32,16 +32,16 @@ func merge(causes []Cause, c Cause, now time.Time) []Cause {
 		c.Last = now
 	}
 	c.Count = max(c.Count, 1)
-	if absorbed(causes, &c) {
+	if absorbed(causes, c) {
 		return causes
 	}
 	if len(causes) >= MaxCauses {
-		c = Cause{Source: Other, First: c.First, Last: c.Last, Count: c.Count}
-		if absorbed(causes, &c) {
+		c = &Cause{Source: Other, First: c.First, Last: c.Last, Count: c.Count}
+		if absorbed(causes, c) {
 			return causes
 		}
 	}
-	return append(causes, c)
+	return append(causes, *c)
 }
 
 // absorbed adds c to the cause that it repeats, if there is one.

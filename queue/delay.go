@@ -62,7 +62,7 @@ const maxFailures = 1 << 30
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e, ok := q.entries[key]; ok && e.failures > 0 {
+	if e, _ := q.entries.find(key); e != nil && e.failures > 0 {
 		e.failures = 0
 		q.release(e)
 	}
@@ -91,7 +91,7 @@ func (q *Queue[K]) postpone(e *entry[K], plan, retry int64, cause Cause) {
 	if !d.throttled {
 		d.retry = min(d.retry, retry)
 	}
-	d.causes = merge(d.causes, cause, q.wallTime(q.now))
+	d.causes = merge(d.causes, &cause, q.wallTime(q.now))
 	q.agenda.set(e, min(d.plan, d.retry))
 }
 
@@ -139,8 +139,8 @@ func (q *Queue[K]) grant(at int64) {
 // expire turns what was planned into work, and keeps what is planned for later still.
 func (q *Queue[K]) expire(e *entry[K], class Class, at int64) {
 	d := e.delay
-	for _, cause := range d.causes {
-		e.causes = merge(e.causes, cause, cause.Last)
+	for i := range d.causes {
+		e.causes = merge(e.causes, &d.causes[i], d.causes[i].Last)
 	}
 	d.causes = nil
 	if d.plan == never && d.retry == never && !d.throttled {

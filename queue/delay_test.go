@@ -190,7 +190,8 @@ func TestForgetResetsBackoff(t *testing.T) {
 			t.Errorf("came %s, want a after the shortest back-off", got)
 		}
 		q.Forget("a")
-		if len(q.entries) != 0 {
+		q.sweep()
+		if q.entries.len() != 0 {
 			t.Error("the queue still knows the key")
 		}
 		q.ShutDown()

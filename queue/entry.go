@@ -8,6 +8,9 @@ const never = math.MaxInt64
 // maxFree is the number of unused entries, and of unused flows, that a queue keeps for later.
 const maxFree = 1024
 
+// batch is how many entries are dropped at a time.
+const batch = 64
+
 // state is where an entry stands in the order of work. What it has planned for later is in its delay, and
 // whether it is running in its run index.
 type state uint8
@@ -23,6 +26,7 @@ const (
 // has failures to remember. All times are nanoseconds since the queue was made.
 type entry[K comparable] struct {
 	key      K
+	hash, id uint32 // in Queue.entries
 	flow     *flow[K]
 	causes   []Cause   // of the work that waits; nil while there is none
 	delay    *delay[K] // what is planned for later; nil if nothing is
@@ -34,6 +38,7 @@ type entry[K comparable] struct {
 	run      int32 // index in Queue.running, or -1
 	class    Class
 	state    state
+	leaving  bool // is in Queue.leaving
 }
 
 func (e *entry[K]) running() bool { return e.run >= 0 }
@@ -63,20 +68,19 @@ func newFlow[K comparable]() *flow[K] {
 
 // entry returns the entry of the key, which it makes when there is none.
 func (q *Queue[K]) entry(key K) *entry[K] {
-	if e, ok := q.entries[key]; ok {
+	e, hash := q.entries.find(key)
+	if e != nil {
 		return e
 	}
-	var e *entry[K]
 	if n := len(q.freeEntries); n > 0 {
 		e, q.freeEntries = q.freeEntries[n-1], q.freeEntries[:n-1]
 	} else {
-		e = &entry[K]{}
+		e = &entry[K]{run: -1}
+		e.byFlow.owner, e.byClass.owner = e, e
 	}
-	e.key, e.flow, e.run = key, q.flow(key), -1
-	e.byFlow.owner, e.byClass.owner = e, e
+	e.key, e.flow = key, q.flow(key)
 	e.flow.entries++
-	q.entries[key] = e
-	q.peak = max(q.peak, len(q.entries))
+	q.entries.insert(e, hash)
 	return e
 }
 
@@ -99,19 +103,43 @@ func (q *Queue[K]) flow(key K) *flow[K] {
 	return f
 }
 
-// release drops an entry about which there is nothing more to know.
+// idle reports whether there is nothing more to know of the entry.
+func (e *entry[K]) idle() bool {
+	return !e.running() && e.state == resting && e.delay == nil && e.failures == 0
+}
+
+// release drops the entry when it is idle, soon: entries leave in batches.
 func (q *Queue[K]) release(e *entry[K]) {
-	if e.running() || e.state != resting || e.delay != nil || e.failures > 0 {
+	if e.leaving || !e.idle() {
 		return
 	}
-	delete(q.entries, e.key)
-	if len(q.entries) == 0 && q.peak > maxFree {
-		// A Go map never shrinks: after a flood it would hold its memory for ever.
-		q.entries, q.peak = map[K]*entry[K]{}, 0
+	e.leaving = true
+	q.leaving = append(q.leaving, e)
+	if len(q.leaving) == cap(q.leaving) {
+		q.sweep()
 	}
+}
+
+// sweep drops the entries that were released and are idle still.
+func (q *Queue[K]) sweep() {
+	q.entries.touch(q.leaving)
+	for i, e := range q.leaving {
+		q.leaving[i] = nil
+		e.leaving = false
+		if e.idle() {
+			q.drop(e)
+		}
+	}
+	q.leaving = q.leaving[:0]
+}
+
+func (q *Queue[K]) drop(e *entry[K]) {
+	q.entries.remove(e)
 	f := e.flow
-	*e = entry[K]{}
 	if len(q.freeEntries) < maxFree {
+		// It rests and has no causes and no delay: that is all that a new entry must not have.
+		var none K
+		e.key, e.flow = none, nil
 		q.freeEntries = append(q.freeEntries, e)
 	}
 	f.entries--

@@ -162,8 +162,12 @@ func TestQueueForgetsKeysThatAreDone(t *testing.T) {
 		q.Add(fmt.Sprint(i), Fresh, Cause{})
 	}
 	workOff(t, q)
-	if len(q.entries)+len(q.flows) > 0 || len(q.freeEntries) > maxFree || len(q.freeFlows) > maxFree {
-		t.Errorf("an empty queue holds %d entries, %d flows, %d + %d free ones",
-			len(q.entries), len(q.flows), len(q.freeEntries), len(q.freeFlows))
+	if q.entries.len() > batch {
+		t.Errorf("%d entries are kept for dropping them together, want at most %d", q.entries.len(), batch)
+	}
+	q.sweep()
+	if q.entries.len()+len(q.flows) > 0 || len(q.entries.slots) > 2*minSlots || len(q.freeEntries) > maxFree || len(q.freeFlows) > maxFree {
+		t.Errorf("an empty queue holds %d entries in %d slots, %d flows, %d + %d free ones",
+			q.entries.len(), len(q.entries.slots), len(q.flows), len(q.freeEntries), len(q.freeFlows))
 	}
 }

@@ -58,8 +58,8 @@ type Queue[K comparable] struct {
 	now  int64
 	wall wallClock
 
-	entries     map[K]*entry[K]
-	peak        int // the largest size of entries since they were made
+	entries     table[K]
+	leaving     []*entry[K] // entries to drop if they are idle, up to the capacity
 	freeEntries []*entry[K]
 	flows       map[string]*flow[K]
 	freeFlows   []*flow[K]
@@ -118,7 +118,8 @@ func New[K comparable](config Config[K]) *Queue[K] {
 
 // empty drops everything that waits.
 func (q *Queue[K]) empty(slack [Classes]int64) {
-	q.entries, q.peak, q.freeEntries = map[K]*entry[K]{}, 0, nil
+	q.entries, q.freeEntries = newTable[K](), nil
+	q.leaving = make([]*entry[K], 0, batch)
 	q.flows, q.freeFlows = map[string]*flow[K]{}, nil
 	q.single = newFlow[K]()
 	q.order = order[K]{}
@@ -140,7 +141,7 @@ func (q *Queue[K]) Add(key K, class Class, cause Cause) {
 	}
 	q.tick(now)
 	e := q.entry(key)
-	e.causes = merge(e.causes, cause, q.wallTime(q.now))
+	e.causes = merge(e.causes, &cause, q.wallTime(q.now))
 	q.arrive(e, class, q.now)
 	q.dispatch()
 }
@@ -254,16 +255,19 @@ func (q *Queue[K]) handOut(e *entry[K]) (Item[K], int64) {
 
 // Done reports that the work on a key that Get handed out is finished. For a key that is not handed out it does nothing.
 func (q *Queue[K]) Done(key K) {
-	now := q.clock()
+	var now int64
+	if q.worked != nil {
+		now = q.clock()
+	}
 	q.mu.Lock()
-	e, ok := q.entries[key]
-	if !ok || !e.running() {
+	e := q.findRunning(key)
+	if e == nil {
 		q.mu.Unlock()
 		return
 	}
-	q.tick(now)
-	took := q.now - q.finish(e)
+	since := q.finish(e)
 	if e.state == rerun {
+		q.tick(q.clock())
 		q.reruns--
 		q.order.place(e, e.class, q.now)
 		if e.state == due {
@@ -279,8 +283,27 @@ func (q *Queue[K]) Done(key K) {
 	}
 	q.mu.Unlock()
 	if q.worked != nil {
-		q.worked(time.Duration(took))
+		q.worked(time.Duration(max(now-since, 0)))
 	}
+}
+
+// fewRuns is the number of runs up to which it is cheaper to look through them than to hash a key.
+const fewRuns = 8
+
+// findRunning returns the entry of a key that is handed out, or nil.
+func (q *Queue[K]) findRunning(key K) *entry[K] {
+	if len(q.runs) <= fewRuns {
+		for i := range q.runs {
+			if e := q.runs[i].entry; e.key == key {
+				return e
+			}
+		}
+		return nil
+	}
+	if e, _ := q.entries.find(key); e != nil && e.running() {
+		return e
+	}
+	return nil
 }
 
 // finish takes the entry off the runs and returns since when it ran.

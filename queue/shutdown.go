@@ -24,7 +24,8 @@ func (q *Queue[K]) ShutDown() {
 		e.state, e.delay, e.causes, e.failures = resting, nil, nil, 0
 		e.flow = q.single
 		q.single.entries++
-		q.entries[e.key] = e
+		_, hash := q.entries.find(e.key)
+		q.entries.insert(e, hash)
 	}
 	for w := q.waiters.front(); w != nil; w = q.waiters.front() {
 		w.place.remove()
