@@ -123,7 +123,7 @@ func (c Config) complete() (Config, error) {
 		errs = append(errs, err)
 	}
 	if c.Concurrency < 0 {
-		errs = append(errs, fmt.Errorf("Concurrency is %d: use 0 for no bound", c.Concurrency))
+		errs = append(errs, fmt.Errorf("invalid Concurrency %d: use 0 for no bound", c.Concurrency))
 	}
 	if c.GracePeriod == 0 {
 		c.GracePeriod = defaultGracePeriod

@@ -37,7 +37,7 @@ func TestNewManagerReturnsAllMistakes(t *testing.T) {
 		Concurrency:    -1,
 		LeaderElection: &lease.Config{Namespace: "default", Duration: 5 * time.Second, RetryPeriod: time.Minute},
 	})
-	wantAll(t, err, "MetricsAddress", "HealthAddress", "Concurrency is -1",
+	wantAll(t, err, "MetricsAddress", "HealthAddress", "invalid Concurrency -1",
 		"RenewDeadline 10s must be less than Duration 5s", "RetryPeriod 1m0s must be more than zero and less than RenewDeadline")
 }
 

@@ -87,7 +87,7 @@ func (c *Controller) register() *Controller {
 	c.metrics.MaxWorkers.Set(float64(c.workers))
 	waited, worked := c.m.queues.Observers(c.name)
 	c.queue = queue.New(queue.Config[Request]{
-		Flow:    func(r Request) string { return r.Cluster + "/" + r.Namespace },
+		Flow:    flow,
 		Backoff: c.backoff, Retries: c.retries,
 		Waited: waited, Worked: worked,
 	})
@@ -103,6 +103,14 @@ func (c *Controller) register() *Controller {
 	}
 	c.m.controllers = append(c.m.controllers, c)
 	return c
+}
+
+// flow is what requests share a controller's workers by: the namespace.
+func flow(r Request) string {
+	if r.Cluster == "" {
+		return r.Namespace
+	}
+	return r.Cluster + ":" + r.Namespace
 }
 
 // completeKind finds the kind of the primary objects and puts their source

@@ -31,12 +31,12 @@ func (g *group) start(name string, fn func() error) {
 	defer g.mu.Unlock()
 	g.running[name]++
 	go func() {
-		err := recovered(fn)
-		if err != nil {
+		var err error
+		defer func() { g.ended(name, err) }() // also when fn calls runtime.Goexit
+		if err = recovered(fn); err != nil {
 			err = fmt.Errorf("%s: %w", name, err)
 			g.stop(err)
 		}
-		g.ended(name, err)
 	}()
 }
 

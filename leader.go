@@ -90,5 +90,9 @@ func (m *Manager) gate(ctx context.Context, r client.Request, send func(context.
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, end, errFenced)
 	defer cancel()
-	return send(ctx)
+	err := send(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errFenced) {
+		err = fmt.Errorf("%w: %w", errFenced, err)
+	}
+	return err
 }

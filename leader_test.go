@@ -195,7 +195,7 @@ func TestRunnables(t *testing.T) {
 			r.m.Add(setpoint.Runnable{Name: "everywhere", Standby: true, Run: func(ctx context.Context) error {
 				ran.add(name + " everywhere")
 				if name == "b" {
-					time.Sleep(time.Hour)
+					time.Sleep(5 * time.Minute)
 					return errors.New("worn out")
 				}
 				return nil
@@ -209,7 +209,7 @@ func TestRunnables(t *testing.T) {
 				t.Errorf("%s: %d, want %d", name, n, want)
 			}
 		}
-		settle(time.Hour)
+		settle(5 * time.Minute)
 		if err := b.end(); err == nil || err.Error() != "runnable everywhere: worn out" {
 			t.Errorf("Run: %v", err)
 		}

@@ -16,8 +16,9 @@ import (
 // still runs then is given up and named in Run's error.
 const killPeriod = 5 * time.Second
 
-// errStopping is the cause of the cancellation of reconciles whose grace is over.
-var errStopping = errors.New("the manager is stopping and the grace period is over")
+// errStopping is the cause of the cancellation of reconciles whose grace is over,
+// or that get none because the lease was lost.
+var errStopping = errors.New("the work is stopped")
 
 // Run starts everything, blocks until ctx ends or a part fails, and then stops
 // everything: no new reconcile starts, running ones get the grace period, the

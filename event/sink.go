@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +128,7 @@ func (s *Sink) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		of, wait := s.next(time.Now(), false)
 		if of != nil {
-			s.send(ctx, of)
+			s.send(ctx, of, false)
 			continue
 		}
 		timer := time.NewTimer(wait)
@@ -145,7 +146,7 @@ func (s *Sink) Run(ctx context.Context) error {
 		if of == nil {
 			break
 		}
-		s.send(flush, of)
+		s.send(flush, of, true)
 	}
 	return nil
 }
@@ -161,14 +162,15 @@ func (s *Sink) next(now time.Time, flush bool) (*series, time.Duration) {
 			wait = min(wait, left)
 			continue
 		}
-		s.queue = append(s.queue[:i], s.queue[i+1:]...)
+		s.queue = slices.Delete(s.queue, i, i+1)
 		return of, 0
 	}
 	return nil, wait
 }
 
-// send tells the server of a series, trying again for a while.
-func (s *Sink) send(ctx context.Context, of *series) {
+// send tells the server of a series, trying again for a while. When ctx ends
+// meanwhile the series is dropped the last time, and else kept for the flush.
+func (s *Sink) send(ctx context.Context, of *series, last bool) {
 	s.mu.Lock()
 	now := *of // a copy, since occurrences go on being counted
 	s.mu.Unlock()
@@ -188,6 +190,10 @@ func (s *Sink) send(ctx context.Context, of *series) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err != nil && ctx.Err() != nil && !last {
+		s.queue = slices.Insert(s.queue, 0, of)
+		return
+	}
 	of.queued, of.sent = false, time.Now()
 	if err != nil {
 		s.dropped.WithLabelValues("failed").Inc()

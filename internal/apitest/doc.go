@@ -1,8 +1,7 @@
 // Package apitest is a small API server in memory for the tests of this module:
 // an http.RoundTripper that keeps objects and answers discovery, get, list,
 // watch, create, update, patch, delete and the status subresource. It has no
-// sockets, no goroutines and no clock of its own, so that it works inside a
-// testing/synctest bubble.
+// sockets and no goroutines, so that it works inside a testing/synctest bubble.
 //
 // It imitates what controllers build on: one global revision, optimistic locking,
 // generations, UIDs and their preconditions, finalizers and deletion time stamps,

@@ -290,6 +290,7 @@ func (s *Server) create(kind Kind, content object) object {
 	}
 	u.SetUID(uid(s.uids))
 	u.SetCreationTimestamp(metav1.Now())
+	u.SetDeletionTimestamp(nil)
 	u.SetGeneration(1)
 	return s.store(kind, nil, u.Object)
 }

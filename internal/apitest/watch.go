@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,10 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// bookmarkPeriod is the time between two bookmarks of a quiet watch.
+const bookmarkPeriod = time.Minute
+
 // watch opens a watch. s.mu is held.
 func (s *Server) watch(c *call) *http.Response {
 	query := c.http.URL.Query()
 	w := &watchBody{s: s, call: c, ctx: c.http.Context(), drops: s.drops, closed: make(chan struct{})}
+	if seconds, err := strconv.Atoi(query.Get("timeoutSeconds")); err == nil {
+		w.end = time.Now().Add(time.Duration(seconds) * time.Second)
+	}
 	initial := query.Get("sendInitialEvents") == "true"
 	rv := query.Get("resourceVersion")
 	switch {
@@ -49,6 +56,7 @@ type watchBody struct {
 	ctx      context.Context
 	revision int64 // up to which it was read
 	drops    int
+	end      time.Time // zero: none
 	pending  []byte
 	closed   chan struct{}
 }
@@ -62,18 +70,31 @@ func (w *watchBody) Read(p []byte) (int, error) {
 		case ended:
 			return 0, io.EOF
 		default:
-			select {
-			case <-changed:
-			case <-w.closed:
-				return 0, http.ErrBodyReadAfterClose
-			case <-w.ctx.Done():
-				return 0, w.ctx.Err()
+			if err := w.wait(changed); err != nil {
+				return 0, err
 			}
 		}
 	}
 	n := copy(p, w.pending)
 	w.pending = w.pending[n:]
 	return n, nil
+}
+
+// wait waits until there may be something to read.
+func (w *watchBody) wait(changed <-chan struct{}) error {
+	timer := time.NewTimer(bookmarkPeriod)
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return nil
+	case <-timer.C:
+		w.bookmark(nil)
+		return nil
+	case <-w.closed:
+		return http.ErrBodyReadAfterClose
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
 }
 
 // Close implements io.Closer.
@@ -91,7 +112,7 @@ func (w *watchBody) Close() error {
 func (w *watchBody) advance() (<-chan struct{}, bool) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if w.drops != w.s.drops {
+	if w.drops != w.s.drops || !w.end.IsZero() && !time.Now().Before(w.end) {
 		return nil, true
 	}
 	for _, c := range w.s.history {
