@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -192,6 +194,8 @@ func newCluster(t *testing.T, options map[schema.GroupKind]cache.Options, watche
 	t.Helper()
 	l := &line{Server: apitest.New(apitest.ConfigMaps, apitest.Secrets, widgets), released: make(chan struct{})}
 	close(l.released)
+	// No server's first listing is of revision 0, from which a watch has a meaning of its own.
+	apitest.Put(l.Server, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "first"}})
 	c := prepare(t, l, options, watched...)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

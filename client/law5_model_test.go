@@ -296,7 +296,10 @@ func (m *model) checkList(gvk schema.GroupVersionKind, namespace string, like cl
 // checkQuiet checks that reads of a cache that has caught up need no request.
 func (m *model) checkQuiet() {
 	for _, gvk := range m.kinds {
-		m.checkList(gvk, "a", &unstructured.Unstructured{}) // what is not known is asked for once
+		// What is not known is asked for once, and once more if others took an object out of the
+		// selection and put it back before the cache saw either.
+		m.checkList(gvk, "a", &unstructured.Unstructured{})
+		m.checkList(gvk, "a", &unstructured.Unstructured{})
 		m.c.line.take()
 		m.checkList(gvk, "a", &unstructured.Unstructured{})
 		if asked := m.c.line.take(); len(asked) > 0 {
