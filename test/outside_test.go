@@ -116,3 +116,18 @@ func TestWebsite(t *testing.T) {
 		planetest.WaitGone(t, p, &pods.Items[i])
 	}
 }
+
+func TestDeploymentFor(t *testing.T) {
+	for _, test := range []struct {
+		why      string
+		site     Website
+		replicas int32
+	}{
+		{"what the spec says", Website{Spec: WebsiteSpec{Replicas: 3}}, 3},
+		{"none is an answer, too", Website{Spec: WebsiteSpec{Replicas: 0}}, 0},
+	} {
+		if got := *deploymentFor(&test.site).Spec.Replicas; got != test.replicas {
+			t.Errorf("%s: got %d replicas, want %d", test.why, got, test.replicas)
+		}
+	}
+}
