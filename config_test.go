@@ -2,6 +2,8 @@ package setpoint_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +41,25 @@ func TestNewManagerReturnsAllMistakes(t *testing.T) {
 	})
 	wantAll(t, err, "MetricsAddress", "HealthAddress", "invalid Concurrency -1",
 		"RenewDeadline 10s must be less than Duration 5s", "RetryPeriod 1m0s must be more than zero and less than RenewDeadline")
+}
+
+// Without a REST config the cluster is found as kubectl finds it.
+func TestClusterIsFoundByKubeconfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	kubeconfig := `{"apiVersion": "v1", "kind": "Config", "current-context": "here",
+		"contexts": [{"name": "here", "context": {"cluster": "one", "user": "me"}}],
+		"clusters": [{"name": "one", "cluster": {"server": "https://one.example.com"}}],
+		"users": [{"name": "me", "user": {"token": "t"}}]}`
+	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+	if _, err := setpoint.NewManager(setpoint.Config{}); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("KUBECONFIG", file+".missing")
+	_, err := setpoint.NewManager(setpoint.Config{})
+	wantAll(t, err, "no cluster found by kubeconfig or service account")
 }
 
 func TestRunReturnsAllMistakes(t *testing.T) {

@@ -3,6 +3,7 @@ package setpoint
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 // group runs functions in goroutines and knows which of them still run.
 type group struct {
+	log *slog.Logger
 	// stop is called with the error of each function that returns one.
 	stop func(error)
 
@@ -21,11 +23,12 @@ type group struct {
 	idle    chan struct{} // closed when nothing runs any more; nil until asked for
 }
 
-func newGroup(stop func(error)) *group {
-	return &group{stop: stop, running: map[string]int{}}
+func newGroup(log *slog.Logger, stop func(error)) *group {
+	return &group{log: log, stop: stop, running: map[string]int{}}
 }
 
-// start runs fn. A panic of fn is its error. Errors carry the name.
+// start runs fn. A panic of fn is its error, and its stack is logged. Errors
+// carry the name.
 func (g *group) start(name string, fn func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,10 +36,14 @@ func (g *group) start(name string, fn func() error) {
 	go func() {
 		var err error
 		defer func() { g.ended(name, err) }() // also when fn calls runtime.Goexit
-		if err = recovered(fn); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-			g.stop(err)
+		if err = recovered(fn); err == nil {
+			return
 		}
+		if panicked := (*panicError)(nil); errors.As(err, &panicked) {
+			g.log.Error("panic", "in", name, "error", err, "stack", string(panicked.stack))
+		}
+		err = fmt.Errorf("%s: %w", name, err)
+		g.stop(err)
 	}()
 }
 

@@ -215,3 +215,18 @@ func TestRunnables(t *testing.T) {
 		}
 	})
 }
+
+// A runnable that panics stops the manager; the log shows where.
+func TestPanicOfARunnable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, apitest.New())
+		r.m.Add(setpoint.Runnable{Name: "fragile", Run: func(context.Context) error { panic("broken") }})
+		r.start()
+		if err := r.end(); err == nil || !strings.Contains(err.Error(), "runnable fragile: panic: broken") {
+			t.Errorf("Run: %v", err)
+		}
+		if log := r.logs.String(); !strings.Contains(log, "leader_test.go") {
+			t.Errorf("the log does not show the stack:\n%s", log)
+		}
+	})
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"github.com/setpoint-dev/setpoint/lease"
 	"github.com/setpoint-dev/setpoint/telemetry"
 )
@@ -40,7 +42,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 
-	base, work := newGroup(stop), newGroup(stop)
+	base, work := newGroup(m.log, stop), newGroup(m.log, stop)
 	m.startServing(serving, base)
 	m.startWork(running, work)
 
@@ -49,6 +51,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	still := work.wait(m.cfg.GracePeriod + 2*killPeriod)
 	stopServing()
 	still = append(still, base.wait(killPeriod)...)
+	utilnet.CloseIdleConnectionsFor(m.http.Transport)
 
 	errs := []error{work.err(), base.err()}
 	if len(still) > 0 {
@@ -147,7 +150,7 @@ func (m *Manager) work(ctx context.Context) error {
 	reconciling, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer kill(nil)
 
-	g := newGroup(fail)
+	g := newGroup(m.log, fail)
 	m.terms++
 	for _, c := range m.controllers {
 		if m.terms > 1 {
