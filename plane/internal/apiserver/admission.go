@@ -12,7 +12,6 @@ import (
 	admissionmetrics "k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/restmapper"
 	controlplaneadmission "k8s.io/kubernetes/pkg/controlplane/apiserver/admission"
 	kubeadmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
@@ -42,17 +41,6 @@ func (l *lateAdmission) Validate(ctx context.Context, a admission.Attributes, o 
 		return chain.Validate(ctx, a, o)
 	}
 	return nil
-}
-
-// requestPolicyInformers names the informers that have to be synced before admission
-// starts.
-func requestPolicyInformers(shared informers.SharedInformerFactory) {
-	policies := shared.Admissionregistration().V1()
-	policies.ValidatingAdmissionPolicies().Informer()
-	policies.ValidatingAdmissionPolicyBindings().Informer()
-	policies.MutatingAdmissionPolicies().Informer()
-	policies.MutatingAdmissionPolicyBindings().Informer()
-	shared.Core().V1().Namespaces().Informer()
 }
 
 // startAdmission turns on the plugins that kube-apiserver turns on by default. The

@@ -23,3 +23,16 @@ func dropManagedFields(obj any) (any, error) {
 	}
 	return obj, nil
 }
+
+// requestEarly names the informers that have to be synced before their users are
+// made: admission of policies and the allocator of ClusterIPs.
+func requestEarly(shared informers.SharedInformerFactory) {
+	shared.Core().V1().Namespaces().Informer()
+	policies := shared.Admissionregistration().V1()
+	policies.ValidatingAdmissionPolicies().Informer()
+	policies.ValidatingAdmissionPolicyBindings().Informer()
+	policies.MutatingAdmissionPolicies().Informer()
+	policies.MutatingAdmissionPolicyBindings().Informer()
+	shared.Networking().V1().ServiceCIDRs().Informer()
+	shared.Networking().V1().IPAddresses().Informer()
+}

@@ -149,7 +149,7 @@ func (s *Server) secure(t tokens) error {
 		return err
 	}
 	s.generic.AdmissionControl = &lateAdmission{}
-	requestPolicyInformers(s.shared)
+	requestEarly(s.shared)
 	return authentication(s.hooks, s.generic, s.config.ClientCA, t, s.client, s.shared)
 }
 
