@@ -9,8 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -318,6 +321,42 @@ func TestReadsBeforeTheFirstListing(t *testing.T) {
 		must(t, c.Get(t.Context(), key("default", "web"), &corev1.ConfigMap{}))
 		if asked := c.line.take(); len(asked) > 0 {
 			t.Errorf("it asked %v", asked)
+		}
+	})
+}
+
+// TestLaw5IndexReads: the server does not know the cache's indexes, so that a read that has to go there selects by itself.
+func TestLaw5IndexReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil)
+		must(t, c.cache.Index(configMaps, "colour", func(obj runtime.Object) []string { return []string{obj.(*corev1.ConfigMap).Data["colour"]} }))
+		_, err := c.cache.Watch(configMaps, nil)
+		must(t, err)
+		synctest.Wait()
+		c.line.hold()
+		defer c.line.release()
+		for name, colour := range map[string]string{"a": "red", "b": "blue", "c": "red"} {
+			obj := configMap("default", name)
+			obj.Data = map[string]string{"colour": colour}
+			must(t, c.Create(t.Context(), obj))
+		}
+		typed, partial, tree := &corev1.ConfigMapList{}, &metav1.PartialObjectMetadataList{}, &unstructured.UnstructuredList{}
+		partial.SetGroupVersionKind(configMaps.GroupVersion().WithKind("ConfigMapList"))
+		tree.SetGroupVersionKind(configMaps.GroupVersion().WithKind("ConfigMapList"))
+		for _, list := range []client.ObjectList{typed, partial, tree} {
+			must(t, c.List(t.Context(), list, client.MatchingFields{"colour": "red"}))
+			items, err := meta.ExtractList(list)
+			must(t, err)
+			if len(items) != 2 || items[0].(client.Object).GetName() != "a" || items[1].GetObjectKind().GroupVersionKind() != configMaps {
+				t.Errorf("%T has %v", list, items)
+			}
+		}
+		if tree.Items[0].Object["data"] == nil || tree.GetResourceVersion() == "" {
+			t.Errorf("the unstructured list is %v", tree)
+		}
+		must(t, c.List(t.Context(), typed, client.MatchingFields{"colour": "red"}, client.Limit(1)))
+		if len(typed.Items) != 1 {
+			t.Errorf("of one at most it has %v", typed.Items)
 		}
 	})
 }

@@ -96,13 +96,17 @@ type target struct {
 
 func (t target) namespaced() bool { return t.mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 
-// String names the object in errors and logs.
+// String names the object or the collection in errors and logs.
 func (t target) String() string {
-	name := t.key.Name
-	if t.key.Namespace != "" {
-		name = t.key.String()
+	switch {
+	case t.key.Name == "" && t.key.Namespace == "":
+		return t.gvk.Kind
+	case t.key.Name == "":
+		return t.gvk.Kind + " in namespace " + t.key.Namespace
+	case t.key.Namespace == "":
+		return t.gvk.Kind + " " + t.key.Name
 	}
-	return strings.TrimSpace(t.gvk.Kind + " " + name)
+	return t.gvk.Kind + " " + t.key.String()
 }
 
 // complete reports what the address of one object lacks.

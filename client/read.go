@@ -4,14 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-dev/setpoint/cache"
@@ -42,46 +38,32 @@ func (c *Client) Get(ctx context.Context, key types.NamespacedName, obj Object, 
 	case fromServer:
 		err = c.getLive(ctx, t, "", obj)
 	case insteadOfCache:
-		err = c.getScoped(ctx, t, obj)
+		err = c.getInstead(ctx, t, obj)
 	}
 	return explain("get", t, err)
 }
 
-// getScoped reads from the server what the cache would show if it were up to date.
-func (c *Client) getScoped(ctx context.Context, t target, obj Object) error {
-	fresh := newLike(obj).(Object)
-	fresh.GetObjectKind().SetGroupVersionKind(t.gvk)
-	if err := c.getLive(ctx, t, "", fresh); err != nil {
-		return err
-	}
-	if !c.cache.Matches(t.gvk, fresh) {
-		return apierrors.NewNotFound(t.mapping.Resource.GroupResource(), t.key.Name)
-	}
-	assign(obj, fresh)
-	return nil
-}
-
 // getLive reads the target, or a subresource of it, into obj.
-func (c *Client) getLive(ctx context.Context, t target, subresource string, into Object) error {
-	gvk, err := KindOf(into, c.scheme)
+func (c *Client) getLive(ctx context.Context, t target, subresource string, obj Object) error {
+	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {
 		return err
 	}
 	got, err := c.send(ctx, t, call{
 		Request: Request{Verb: "get", Subresource: subresource},
-		accept:  c.codec.accept(into, gvk),
+		accept:  c.codec.accept(obj, gvk),
 	})
 	if err != nil {
 		return err
 	}
-	fresh, same, err := c.codec.decode(got.body, got.contentType, into, gvk)
+	fresh, same, err := c.codec.decode(got.body, got.contentType, obj, gvk)
 	if err != nil {
 		return err
 	}
 	if !same {
 		return fmt.Errorf("the server did not answer with a %v", gvk)
 	}
-	assign(into, fresh)
+	assign(obj, fresh)
 	return nil
 }
 
@@ -106,29 +88,13 @@ func (c *Client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 			Namespace: t.key.Namespace, Labels: o.labelSelector(), Fields: o.fieldSelector(), Limit: o.limit,
 		}, list)
 	})
-	if source != fromCache {
+	switch source {
+	case fromServer:
 		err = c.listLive(ctx, t, o, list)
-	}
-	if source == insteadOfCache && err == nil {
-		err = c.keepScoped(t, list)
+	case insteadOfCache:
+		err = c.listInstead(ctx, t, o, list)
 	}
 	return explain("list", t, err)
-}
-
-// keepScoped drops from a server's list what the cache would not show.
-func (c *Client) keepScoped(t target, list ObjectList) error {
-	items, err := meta.ExtractList(list)
-	if err != nil {
-		return err
-	}
-	kept := slices.DeleteFunc(items, func(item runtime.Object) bool {
-		obj, ok := item.(Object)
-		return ok && !c.cache.Matches(t.gvk, obj)
-	})
-	if len(kept) == len(items) {
-		return nil
-	}
-	return meta.SetList(list, kept)
 }
 
 func (c *Client) listLive(ctx context.Context, t target, o listOptions, list ObjectList) error {
