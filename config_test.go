@@ -2,6 +2,7 @@ package setpoint_test
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,27 @@ func TestRunRunsOnce(t *testing.T) {
 		r := newRig(t, apitest.New())
 		r.start()
 		wantAll(t, r.m.Run(t.Context()), "Run was called before")
+	})
+}
+
+// closer is a transport that has connections to close.
+type closer struct {
+	http.RoundTripper
+	closed int
+}
+
+func (c *closer) CloseIdleConnections() { c.closed++ }
+
+// No connection outlives Run.
+func TestRunClosesIdleConnections(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New()
+		transport := &closer{RoundTripper: server}
+		r := newRig(t, server, func(c *setpoint.Config) { c.REST.Transport = transport })
+		r.start()
+		if err := r.end(); err != nil || transport.closed != 1 {
+			t.Errorf("Run: %v, closed %d times, want 1", err, transport.closed)
+		}
 	})
 }
 

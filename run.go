@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-
 	"github.com/setpoint-dev/setpoint/lease"
 	"github.com/setpoint-dev/setpoint/telemetry"
 )
@@ -51,7 +49,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	still := work.wait(m.cfg.GracePeriod + 2*killPeriod)
 	stopServing()
 	still = append(still, base.wait(killPeriod)...)
-	utilnet.CloseIdleConnectionsFor(m.http.Transport)
+	closeIdle(m.http.Transport)
 
 	errs := []error{work.err(), base.err()}
 	if len(still) > 0 {
@@ -59,6 +57,22 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.log.Info("stopped")
 	return errors.Join(errs...)
+}
+
+// closeIdle closes the connections that the transport keeps for later. client-go's
+// transports hide the one that has them.
+func closeIdle(transport http.RoundTripper) {
+	for transport != nil {
+		if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+			return
+		}
+		t, ok := transport.(interface{ WrappedRoundTripper() http.RoundTripper })
+		if !ok {
+			return
+		}
+		transport = t.WrappedRoundTripper()
+	}
 }
 
 // begin closes the declarations and returns what is wrong with them.
