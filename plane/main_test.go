@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	if p, err := shared(); err == nil {
 		p.Stop()
 	}
-	if err := goleak.Find(upstreams...); err != nil && code == 0 {
+	if err := goleak.Find(upstreams...); err != nil {
 		fmt.Println("goroutines are left of planes that were stopped:", err)
 		code = 1
 	}

@@ -12,8 +12,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	kubeauthenticator "k8s.io/kubernetes/pkg/kubeapiserver/authenticator"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -49,12 +51,11 @@ func newTokens(key *ecdsa.PrivateKey) (tokens, error) {
 // authentication lets in, in this order: requests of this process, client
 // certificates of the authority, ServiceAccount tokens, and anybody to publicPaths.
 // It also says so in OpenAPI.
-func authentication(ctx context.Context, generic *genericapiserver.Config, clientCA []byte, t tokens, client kubernetes.Interface, shared informers.SharedInformerFactory) error {
+func authentication(ctx context.Context, generic *genericapiserver.Config, clientCA []byte, t tokens, client kubernetes.Interface) error {
 	ca, err := dynamiccertificates.NewStaticCAContent("plane-client-ca", clientCA)
 	if err != nil {
 		return fmt.Errorf("trusting the plane's own authority: %w", err)
 	}
-	core, admission := shared.Core().V1(), shared.Admissionregistration().V1()
 	audiences := authenticator.Audiences{issuer}
 	config := kubeauthenticator.Config{
 		Anonymous:                      anonymous(),
@@ -63,11 +64,9 @@ func authentication(ctx context.Context, generic *genericapiserver.Config, clien
 		ServiceAccountLookup:           true,
 		ServiceAccountIssuers:          []string{issuer},
 		ServiceAccountPublicKeysGetter: t.keys,
-		ServiceAccountTokenGetter: serviceaccountcontroller.NewGetterFromClient(client,
-			core.Secrets().Lister(), core.ServiceAccounts().Lister(), core.Pods().Lister(), core.Nodes().Lister(),
-			admission.ValidatingWebhookConfigurations().Lister(), admission.MutatingWebhookConfigurations().Lister()),
-		SecretsWriter:        client.CoreV1(),
-		TokenSuccessCacheTTL: 10 * time.Second,
+		ServiceAccountTokenGetter:      liveTokenGetter(client),
+		SecretsWriter:                  client.CoreV1(),
+		TokenSuccessCacheTTL:           10 * time.Second,
 	}
 	remote, _, schemesV2, schemesV3, err := config.New(ctx)
 	if err != nil {
@@ -78,6 +77,17 @@ func authentication(ctx context.Context, generic *genericapiserver.Config, clien
 	generic.OpenAPIConfig.SecurityDefinitions = schemesV2
 	generic.OpenAPIV3Config.SecuritySchemes = schemesV3
 	return nil
+}
+
+// liveTokenGetter looks for what tokens are bound to in the store. Upstream looks in
+// the caches of informers first; here these would cost more than they save, and a
+// token could be refused because its Secret has not arrived there.
+func liveTokenGetter(client kubernetes.Interface) serviceaccount.ServiceAccountTokenGetter {
+	nothing := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	return serviceaccountcontroller.NewGetterFromClient(client,
+		corelisters.NewSecretLister(nothing), corelisters.NewServiceAccountLister(nothing),
+		corelisters.NewPodLister(nothing), corelisters.NewNodeLister(nothing),
+		admissionlisters.NewValidatingWebhookConfigurationLister(nothing), admissionlisters.NewMutatingWebhookConfigurationLister(nothing))
 }
 
 func anonymous() apiserverconfig.AnonymousAuthConfig {

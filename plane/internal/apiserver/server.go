@@ -150,7 +150,7 @@ func (s *Server) secure(t tokens) error {
 	}
 	s.generic.AdmissionControl = &lateAdmission{}
 	requestEarly(s.shared)
-	return authentication(s.hooks, s.generic, s.config.ClientCA, t, s.client, s.shared)
+	return authentication(s.hooks, s.generic, s.config.ClientCA, t, s.client)
 }
 
 // installBuiltin makes the server of the built-in groups.
