@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -242,6 +243,50 @@ func TestStaleServer(t *testing.T) {
 		s.put(pods, pod("a", "x", nil))
 		pass(time.Minute)
 		same(t, "changes after", []string{"modified a/x@102"}, changes.take())
+	})
+}
+
+// A server that tells again what is known does not turn the cache back; one that says of a deletion only what the object
+// was before is understood.
+func TestOldEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		was := s.put(pods, pod("a", "x", nil))
+		now := s.put(pods, pod("a", "x", map[string]string{"app": "x"})) // 102
+		h := start(t, s, Config{})
+		w, changes := h.watchKind(t, podKind)
+		synced(t, w)
+		changes.take()
+		send := func(typ string, o testObject) {
+			s.mu.Lock()
+			s.streams[0].frame(typ, o)
+			s.mu.Unlock()
+			synctest.Wait()
+		}
+		send("MODIFIED", was)
+		send("ADDED", now)
+		same(t, "changes", 0, len(changes.take()))
+		seen := func() {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := h.WaitRevision(ctx, podKind, "a", "102"); err != nil {
+				t.Error(err)
+			}
+		}
+		seen()
+		gone := waiting(t.Context(), func(ctx context.Context) error {
+			return h.WaitGone(ctx, podKind, key("a", "x"), now.GetUID())
+		})
+		if returned, _ := gone(); returned {
+			t.Error("gone while it is there")
+		}
+		send("DELETED", was)
+		if returned, err := gone(); !returned || err != nil {
+			t.Errorf("returned %v, %v after the deletion", returned, err)
+		}
+		same(t, "changes", []string{"deleted a/x@102"}, changes.take())
+		seen()
 	})
 }
 

@@ -57,36 +57,37 @@ func TestReadsArePrivate(t *testing.T) {
 		p.Annotations = map[string]string{"note": "n"}
 		s.put(pods, p)
 		s.put(widgets, widget("a", "x", map[string]string{"app": "x"}))
-		h := follow(t, s, Config{}, podKind, widgetKind)
-		for _, kind := range []schema.GroupVersionKind{podKind, widgetKind} {
-			for _, into := range []func() runtime.Object{
-				func() runtime.Object { return &corev1.Pod{} },
-				func() runtime.Object { return &unstructured.Unstructured{} },
-				func() runtime.Object { return &metav1.PartialObjectMetadata{} },
-			} {
-				if _, typed := into().(*corev1.Pod); typed && kind == widgetKind {
-					continue
-				}
-				read := func() runtime.Object {
-					o := into()
-					if err := h.Get(t.Context(), kind, key("a", "x"), o); err != nil {
-						t.Fatal(err)
-					}
-					return o
-				}
-				want := read()
-				scribble(read())
-				same(t, fmt.Sprintf("%T after scribbling on another", want), want, read())
-
-				list := &unstructured.UnstructuredList{}
-				if err := h.List(t.Context(), kind, ListOptions{}, list); err != nil {
+		types := runtime.NewScheme()
+		must(corev1.AddToScheme(types))
+		types.AddKnownTypeWithName(widgetKind, &Workload{})
+		h := follow(t, s, Config{Scheme: types}, podKind, widgetKind)
+		forms := map[schema.GroupVersionKind][]runtime.Object{
+			podKind:    {&corev1.Pod{}, &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}},
+			widgetKind: {&Workload{}, &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}},
+		}
+		read := func(kind schema.GroupVersionKind) (objects []runtime.Object) {
+			for _, form := range forms[kind] {
+				o := form.DeepCopyObject()
+				if err := h.Get(t.Context(), kind, key("a", "x"), o); err != nil {
 					t.Fatal(err)
 				}
-				for i := range list.Items {
-					scribble(&list.Items[i])
-				}
-				same(t, fmt.Sprintf("%T after scribbling on a list", want), want, read())
+				objects = append(objects, o)
 			}
+			list := &unstructured.UnstructuredList{}
+			if err := h.List(t.Context(), kind, ListOptions{}, list); err != nil {
+				t.Fatal(err)
+			}
+			return append(objects, &list.Items[0])
+		}
+		for kind := range forms {
+			want := read(kind)
+			for i := range want {
+				want[i] = want[i].DeepCopyObject() // before anyone scribbles
+			}
+			for _, o := range read(kind) {
+				scribble(o)
+			}
+			same(t, kind.Kind+" after scribbling on other copies", want, read(kind))
 		}
 	})
 }
@@ -100,6 +101,8 @@ func scribble(o runtime.Object) {
 		clear(o.Labels)
 		clear(o.Annotations)
 		clear(o.Spec.Containers)
+	case *Workload:
+		clear(o.Labels)
 	case *metav1.PartialObjectMetadata:
 		clear(o.Labels)
 		clear(o.Annotations)
