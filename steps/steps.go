@@ -84,18 +84,15 @@ func Run[T client.Object](ctx context.Context, obj T, steps ...Step[T]) (setpoin
 		return setpoint.Result{}, err
 	}
 	ended := run(ctx, obj, steps)
-	errs := []error{ended.Err}
-	if !gone(obj) {
-		for _, step := range steps {
-			if step.last == nil {
-				continue
-			}
-			if err := step.last(ctx, obj, ended); err != nil {
-				errs = append(errs, fmt.Errorf("step %q: %w", step.name, err))
-			}
+	err := ended.Err
+	if last := runLast(ctx, obj, steps, ended); last != nil {
+		if setpoint.IsTerminal(err) {
+			// What the last steps failed at is to be tried again.
+			err = errors.New(err.Error())
 		}
+		err = errors.Join(err, last)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return setpoint.Result{}, err
 	}
 	return setpoint.Result{RequeueAfter: time.Duration(max(ended.Outcome, 0))}, nil
@@ -123,9 +120,21 @@ func run[T client.Object](ctx context.Context, obj T, steps []Step[T]) Progress 
 	return Progress{}
 }
 
-// gone reports whether nothing keeps the deleted object any more.
-func gone(obj client.Object) bool {
-	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0
+// runLast runs the last steps, unless nothing keeps the deleted object any more.
+func runLast[T client.Object](ctx context.Context, obj T, steps []Step[T], ended Progress) error {
+	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, step := range steps {
+		if step.last == nil {
+			continue
+		}
+		if err := step.last(ctx, obj, ended); err != nil {
+			errs = append(errs, fmt.Errorf("step %q: %w", step.name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // check finds a finalizer that could come too late.
