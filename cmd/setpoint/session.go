@@ -37,6 +37,7 @@ const (
 type session struct {
 	options   upOptions
 	streams   streams
+	screen    screen
 	logger    *slog.Logger
 	began     time.Time
 	operators []operator
@@ -64,7 +65,10 @@ func up(ctx context.Context, o upOptions, s streams) (err error) {
 	}
 	interrupted := ctx
 	ctx, fail := context.WithCancelCause(ctx)
-	u := &session{options: o, streams: s, logger: quiet(o.verbose, s.err), began: began, operators: operators, fail: fail}
+	u := &session{
+		options: o, streams: s, screen: newScreen(s.out), logger: quiet(o.verbose, s.err),
+		began: began, operators: operators, fail: fail,
+	}
 	defer func() {
 		fail(nil)
 		err = errors.Join(err, u.stop())
@@ -112,11 +116,11 @@ func (u *session) start(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"starting the control plane", u.startPlane},
-		{"writing the kubeconfig", u.writeKubeconfig},
 		{"installing the operators' kinds and rights", u.installOperators},
-		{"recording the plane", func(context.Context) error { return u.record.write() }},
+		{"writing the kubeconfig", u.publish},
 	} {
 		at := time.Now()
+		u.screen.step(step.what)
 		if err := step.do(ctx); err != nil {
 			if ctx.Err() != nil {
 				err = errors.Join(err, context.Cause(ctx))
@@ -125,6 +129,7 @@ func (u *session) start(ctx context.Context) error {
 		}
 		u.logger.Info("done", "step", step.what, "took", time.Since(at))
 	}
+	u.screen.step("")
 	return nil
 }
 
@@ -153,9 +158,9 @@ func (u *session) startPlane(ctx context.Context) (err error) {
 	return err
 }
 
-// writeKubeconfig writes the plane's kubeconfig where it was asked for, else beside the plane's record. It replaces no
-// file that tells of other clusters.
-func (u *session) writeKubeconfig(context.Context) error {
+// publish writes the plane's kubeconfig where it was asked for, else beside the plane's record, and then the record. It
+// replaces no file that tells of other clusters.
+func (u *session) publish(context.Context) error {
 	data, err := u.plane.Kubeconfig()
 	if err != nil {
 		return err
@@ -169,7 +174,10 @@ func (u *session) writeKubeconfig(context.Context) error {
 			return err
 		}
 	}
-	return writeFile(u.record.Kubeconfig, data)
+	if err := writeFile(u.record.Kubeconfig, data); err != nil {
+		return err
+	}
+	return u.record.write()
 }
 
 // replaceable returns an error if a file exists that is not the kubeconfig of an earlier plane.
@@ -266,7 +274,7 @@ func (u *session) applyAndShow(ctx context.Context, manifests []manifest) error 
 	if err != nil {
 		return err
 	}
-	return converge(ctx, t, newScreen(u.streams.out))
+	return converge(ctx, t, u.screen)
 }
 
 // madeKinds are the kinds that controllers make of others and that people want to see come up.

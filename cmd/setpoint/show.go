@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,13 +16,15 @@ import (
 // framePause is the least time between two pictures of what is becoming ready.
 const framePause = 50 * time.Millisecond
 
-// screen is where convergence is shown.
+// screen is where progress is shown.
 type screen interface {
-	// show replaces what was shown before, in whatever way the screen can.
+	// step says what is being done until the next call; nothing, when that is empty.
+	step(what string)
+	// show shows how far objects are, replacing what was shown before as far as the screen can.
 	show(rows []row)
 }
 
-// newScreen returns a screen that redraws on a terminal, and one that adds lines elsewhere.
+// newScreen returns a screen that redraws if out is a terminal, and else one that adds lines.
 func newScreen(out io.Writer) screen {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return &terminal{out: out, size: func() (int, int) {
@@ -32,7 +35,7 @@ func newScreen(out io.Writer) screen {
 			return width, height
 		}}
 	}
-	return &journal{out: out, said: map[string]row{}}
+	return &journal{out: out, said: map[string]readiness{}}
 }
 
 // converge shows what the tracker sees until all that was applied is ready, or ctx ends.
@@ -56,11 +59,19 @@ func converge(ctx context.Context, t *tracker, s screen) error {
 	}
 }
 
-// terminal redraws a table in place.
+// terminal redraws in place.
 type terminal struct {
 	out   io.Writer
 	size  func() (width, height int)
-	drawn int // lines of the last table
+	drawn []string // the lines that the next picture replaces
+}
+
+func (t *terminal) step(what string) {
+	if what == "" {
+		t.draw(nil)
+		return
+	}
+	t.draw([]string{"  … " + what})
 }
 
 func (t *terminal) show(rows []row) {
@@ -69,14 +80,25 @@ func (t *terminal) show(rows []row) {
 	if limit := max(height-2, 1); len(lines) > limit {
 		lines = append(lines[:limit-1], fmt.Sprintf("  … and %d lines more", len(lines)-limit+1))
 	}
+	for i, line := range lines {
+		lines[i] = cut(line, width)
+	}
+	t.draw(lines)
+}
+
+// draw replaces the last picture.
+func (t *terminal) draw(lines []string) {
+	if slices.Equal(lines, t.drawn) {
+		return
+	}
 	var b strings.Builder
-	if t.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", t.drawn) // up to the first line, clear from there
+	if len(t.drawn) > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", len(t.drawn)) // up to the first line, clear from there
 	}
 	for _, line := range lines {
-		b.WriteString(cut(line, width) + "\n")
+		b.WriteString(line + "\n")
 	}
-	t.drawn = len(lines)
+	t.drawn = lines
 	io.WriteString(t.out, b.String())
 }
 
@@ -108,19 +130,25 @@ func cut(line string, width int) string {
 	return line
 }
 
-// journal writes a line whenever an object's readiness changes.
+// journal writes a line for every step, and whenever an object's readiness changes.
 type journal struct {
 	out  io.Writer
-	said map[string]row
+	said map[string]readiness
+}
+
+func (j *journal) step(what string) {
+	if what != "" {
+		fmt.Fprintln(j.out, what)
+	}
 }
 
 func (j *journal) show(rows []row) {
 	for _, r := range rows {
 		key := r.kind + " " + r.name
-		if said, ok := j.said[key]; ok && said.readiness == r.readiness {
+		if said, ok := j.said[key]; ok && said == r.readiness {
 			continue
 		}
-		j.said[key] = r
+		j.said[key] = r.readiness
 		state := "waiting"
 		if r.ready {
 			state = "ready"

@@ -72,11 +72,21 @@ func TestTracker(t *testing.T) {
 func TestTerminalRedrawsInPlace(t *testing.T) {
 	var out bytes.Buffer
 	s := &terminal{out: &out, size: func() (int, int) { return 16, 5 }}
+	s.step("starting")
+	s.step("")
+	if got, want := out.String(), "  … starting\n\x1b[1A\x1b[J"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	out.Reset()
 	s.show([]row{{0, "Foo", "a", readiness{false, "long enough to be cut"}}, {1, "Pod", "b", readiness{false, ""}}})
 	if got, want := out.String(), "  … Foo a    lo…\n  …   Pod b  \n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	out.Reset()
+	s.show([]row{{0, "Foo", "a", readiness{false, "long enough to be cut"}}, {1, "Pod", "b", readiness{false, ""}}})
+	if got := out.String(); got != "" {
+		t.Errorf("drew the same again: %q", got)
+	}
 	s.show([]row{{0, "Foo", "a", readiness{true, ""}}})
 	if got, want := out.String(), "\x1b[2A\x1b[J  ✓ Foo a  \n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -91,10 +101,12 @@ func TestTerminalRedrawsInPlace(t *testing.T) {
 func TestJournalSaysWhatChanged(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&out)
+	s.step("starting")
+	s.step("")
 	s.show([]row{{0, "Foo", "a", readiness{false, "on its way"}}})
 	s.show([]row{{0, "Foo", "a", readiness{false, "on its way"}}, {1, "Pod", "b", readiness{true, "running"}}})
 	s.show([]row{{0, "Foo", "a", readiness{true, "ready"}}, {1, "Pod", "b", readiness{true, "running"}}})
-	want := "waiting Foo a: on its way\nready   Pod b: running\nready   Foo a: ready\n"
+	want := "starting\nwaiting Foo a: on its way\nready   Pod b: running\nready   Foo a: ready\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("wrong lines (-want +got):\n%s", diff)
 	}
