@@ -124,15 +124,6 @@ func (s *script) take() []request {
 	return requests
 }
 
-// lines are the request lines since the last take.
-func (s *script) lines() []string {
-	lines := []string{}
-	for _, r := range s.take() {
-		lines = append(lines, r.String())
-	}
-	return lines
-}
-
 // one returns the only request since the last take.
 func (s *script) one(t *testing.T) request {
 	t.Helper()
