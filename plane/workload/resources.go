@@ -48,6 +48,9 @@ type resources struct {
 	mu      sync.Mutex
 	current snapshot
 	next    chan struct{} // closed when current is replaced
+	// deleted are the resources whose definition was deleted since the last answer,
+	// gone those of them that discovery may still have.
+	deleted, gone map[schema.GroupResource]bool
 }
 
 // snapshot is one answer of discovery.
@@ -55,9 +58,9 @@ type snapshot struct {
 	revision  int
 	preferred []*metav1.APIResourceList
 	mapper    meta.RESTMapper
-	// withdrawn has, for each custom resource whose definition was deleted, the
-	// revision that noticed. Who saw an older one must be told that it went, even
-	// if it is back.
+	// withdrawn has, for each resource whose definition was deleted, the revision
+	// that took it away. Who saw an older one must be told that it went, even if it
+	// is back.
 	withdrawn map[schema.GroupResource]int
 }
 
@@ -68,6 +71,8 @@ func newResources(ctx context.Context, client discovery.DiscoveryInterface, moni
 		monitors: monitors,
 		changed:  make(chan struct{}, 1),
 		next:     make(chan struct{}),
+		deleted:  map[schema.GroupResource]bool{},
+		gone:     map[schema.GroupResource]bool{},
 	}
 	r.RESTMapper = lateMapper{r}
 	if err := r.refresh(ctx); err != nil {
@@ -88,7 +93,7 @@ func (r *resources) watchDefinitions() error {
 		return err
 	}
 	_, err = informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { r.signal() },
+		AddFunc:    r.definitionAdded,
 		UpdateFunc: func(any, any) { r.signal() },
 		DeleteFunc: r.definitionDeleted,
 	})
@@ -105,30 +110,38 @@ func (r *resources) signal() {
 	}
 }
 
+func (r *resources) definitionAdded(object any) {
+	if resource, ok := defines(object); ok {
+		r.mu.Lock()
+		delete(r.gone, resource)
+		r.mu.Unlock()
+		r.signal()
+	}
+}
+
 // definitionDeleted ends the informers of the resource: their watch has nothing
 // to watch any more, and if the resource comes back they would find out only
 // after a long back-off.
 func (r *resources) definitionDeleted(object any) {
+	if resource, ok := defines(object); ok {
+		r.monitors.forget(resource)
+		r.mu.Lock()
+		r.deleted[resource], r.gone[resource] = true, true
+		r.mu.Unlock()
+		r.signal()
+	}
+}
+
+// defines names the resource that the CustomResourceDefinition defines.
+func defines(object any) (schema.GroupResource, bool) {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
 	definition, err := meta.Accessor(object)
 	if err != nil {
-		return
+		return schema.GroupResource{}, false
 	}
-	resource := schema.ParseGroupResource(definition.GetName())
-	r.monitors.forget(resource)
-
-	r.mu.Lock()
-	next := r.current
-	next.withdrawn = maps.Clone(next.withdrawn)
-	if next.withdrawn == nil {
-		next.withdrawn = map[schema.GroupResource]int{}
-	}
-	next.withdrawn[resource] = next.revision + 1
-	r.publishLocked(next)
-	r.mu.Unlock()
-	r.signal()
+	return schema.ParseGroupResource(definition.GetName()), true
 }
 
 // run keeps the answer fresh until ctx ends.
@@ -147,7 +160,8 @@ func (r *resources) run(ctx context.Context) {
 	}
 }
 
-// settle asks for discovery until it has every definition, or for about a second.
+// settle asks for discovery until it has every definition and none that is gone,
+// or for about a second.
 func (r *resources) settle(ctx context.Context) {
 	for delay := firstSettle; ; delay *= 2 {
 		r.refreshOrLog(ctx)
@@ -167,28 +181,21 @@ func (r *resources) settle(ctx context.Context) {
 	}
 }
 
-// complete tells whether every definition is in discovery.
+// complete tells whether discovery knows what there is of definitions.
 func (r *resources) complete() bool {
 	informer, err := r.monitors.ForResource(definitions)
 	if err != nil {
 		return true
 	}
-	served := map[string]bool{}
-	for _, list := range r.snapshot().preferred {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, resource := range list.APIResources {
-			served[schema.GroupResource{Group: gv.Group, Resource: resource.Name}.String()] = true
-		}
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	served := namesIn(r.current.preferred)
 	for _, name := range informer.Informer().GetStore().ListKeys() {
-		if !served[name] {
+		if !served[schema.ParseGroupResource(name)] {
 			return false
 		}
 	}
-	return true
+	return len(r.gone) == 0
 }
 
 func (r *resources) refreshOrLog(ctx context.Context) {
@@ -210,21 +217,63 @@ func (r *resources) refresh(ctx context.Context) error {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return fmt.Errorf("workload: asking for the API server's preferred resources: %w", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if next := r.current; !reflect.DeepEqual(next.preferred, preferred) {
-		next.preferred = preferred
-		next.mapper = restmapper.NewDiscoveryRESTMapper(groups)
-		r.publishLocked(next)
-	}
+	r.take(preferred, restmapper.NewDiscoveryRESTMapper(groups))
 	return nil
 }
 
-func (r *resources) publishLocked(next snapshot) {
+// take publishes an answer of discovery if it has changed something. Resources
+// whose definition is deleted are gone, also if discovery does not know yet.
+func (r *resources) take(preferred []*metav1.APIResourceList, mapper meta.RESTMapper) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	served := namesIn(preferred)
+	maps.DeleteFunc(r.gone, func(resource schema.GroupResource, _ bool) bool { return !served[resource] })
+	preferred, _ = hide(preferred, func(resource schema.GroupResource) bool { return r.gone[resource] })
+	next := r.current
+	if len(r.deleted) == 0 && reflect.DeepEqual(next.preferred, preferred) {
+		return
+	}
 	next.revision++
+	next.preferred, next.mapper = preferred, mapper
+	next.withdrawn = maps.Clone(next.withdrawn)
+	if next.withdrawn == nil {
+		next.withdrawn = map[schema.GroupResource]int{}
+	}
+	for resource := range r.deleted {
+		next.withdrawn[resource] = next.revision
+	}
+	clear(r.deleted)
 	r.current = next
 	close(r.next)
 	r.next = make(chan struct{})
+}
+
+func namesIn(lists []*metav1.APIResourceList) map[schema.GroupResource]bool {
+	names := map[schema.GroupResource]bool{}
+	hide(lists, func(resource schema.GroupResource) bool {
+		names[resource] = true
+		return false
+	})
+	return names
+}
+
+// hide returns the lists without some resources, and whether there were any.
+func hide(lists []*metav1.APIResourceList, hidden func(schema.GroupResource) bool) (rest []*metav1.APIResourceList, found bool) {
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(list.APIResources), func(resource metav1.APIResource) bool {
+			return hidden(schema.GroupResource{Group: gv.Group, Resource: resource.Name})
+		})
+		if len(kept) < len(list.APIResources) {
+			found = true
+			list = &metav1.APIResourceList{TypeMeta: list.TypeMeta, GroupVersion: list.GroupVersion, APIResources: kept}
+		}
+		rest = append(rest, list)
+	}
+	return rest, found
 }
 
 func (r *resources) snapshot() snapshot {
@@ -254,99 +303,3 @@ func (r *resources) deletable() iter.Seq[schema.GroupVersionResource] {
 // Reset is part of meta.ResettableRESTMapper. There is nothing to do: the mapper
 // is replaced before anyone learns of a change.
 func (r *resources) Reset() {}
-
-// follower gives one consumer the resources again whenever they change.
-type follower struct {
-	// ServerResourcesInterface is nil: upstream asks for preferred resources only.
-	discovery.ServerResourcesInterface
-	resources *resources
-	ctx       context.Context
-	seen      int
-	behind    bool // the last answer hid what is back
-}
-
-// follow begins to follow; ctx ends the wait for a change. One consumer, one
-// goroutine.
-func (r *resources) follow(ctx context.Context) *follower {
-	return &follower{resources: r, ctx: ctx}
-}
-
-// ServerPreferredResources answers at once the first time and from then on waits
-// until the answer differs from the one before.
-func (f *follower) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
-	for {
-		f.resources.mu.Lock()
-		current, next := f.resources.current, f.resources.next
-		f.resources.mu.Unlock()
-		if current.revision > f.seen || f.behind {
-			return f.advance(current), nil
-		}
-		select {
-		case <-f.ctx.Done():
-			return nil, f.ctx.Err()
-		case <-next:
-		}
-	}
-}
-
-// advance moves to the snapshot. A resource that went and came back in the
-// meantime is hidden once, so that the consumer lets go of what it had for it.
-func (f *follower) advance(to snapshot) []*metav1.APIResourceList {
-	since := f.seen
-	f.seen, f.behind = to.revision, false
-	if since == 0 {
-		return to.preferred
-	}
-	var lists []*metav1.APIResourceList
-	for _, list := range to.preferred {
-		gv, _ := schema.ParseGroupVersion(list.GroupVersion)
-		kept := slices.DeleteFunc(slices.Clone(list.APIResources), func(resource metav1.APIResource) bool {
-			return to.withdrawn[schema.GroupResource{Group: gv.Group, Resource: resource.Name}] > since
-		})
-		if len(kept) < len(list.APIResources) {
-			f.behind = true
-			list = &metav1.APIResourceList{TypeMeta: list.TypeMeta, GroupVersion: list.GroupVersion, APIResources: kept}
-		}
-		lists = append(lists, list)
-	}
-	return lists
-}
-
-// namespaced is ServerPreferredResources for what lives in namespaces.
-func (f *follower) namespaced() ([]*metav1.APIResourceList, error) {
-	lists, err := f.ServerPreferredResources()
-	return discovery.FilteredBy(discovery.ResourcePredicateFunc(func(_ string, resource *metav1.APIResource) bool {
-		return resource.Namespaced
-	}), lists), err
-}
-
-// lateMapper resolves each call with the newest snapshot.
-type lateMapper struct{ resources *resources }
-
-func (m lateMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return m.resources.snapshot().mapper.KindFor(resource)
-}
-
-func (m lateMapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return m.resources.snapshot().mapper.KindsFor(resource)
-}
-
-func (m lateMapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return m.resources.snapshot().mapper.ResourceFor(input)
-}
-
-func (m lateMapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return m.resources.snapshot().mapper.ResourcesFor(input)
-}
-
-func (m lateMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	return m.resources.snapshot().mapper.RESTMapping(kind, versions...)
-}
-
-func (m lateMapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	return m.resources.snapshot().mapper.RESTMappings(kind, versions...)
-}
-
-func (m lateMapper) ResourceSingularizer(resource string) (string, error) {
-	return m.resources.snapshot().mapper.ResourceSingularizer(resource)
-}
