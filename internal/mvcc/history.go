@@ -72,7 +72,7 @@ func (h history[V]) until(revision uint64) history[V] {
 func (h history[V]) append(changes []Change[V]) history[V] {
 	for len(changes) > 0 {
 		if len(h.chunks) == 0 || h.tail == chunkLen {
-			// Copied, never grown in place: older histories share the slice, and must not keep dropped chunks alive.
+			// Copied, not grown in place, so that an older history that shares the slice does not keep later chunks alive.
 			h.chunks = append(slices.Clone(h.chunks), new(chunk[V]))
 			h.tail = 0
 		}

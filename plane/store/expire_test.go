@@ -46,14 +46,14 @@ func TestExpiry(t *testing.T) {
 					f.label(t, pod("a"), "x", tt.update)
 				}
 				if tt.want != 0 {
-					time.Sleep(tt.want - 5*time.Second - 1)
+					time.Sleep(tt.want - 5*time.Second - time.Nanosecond)
 				} else {
 					time.Sleep(time.Hour)
 				}
 				if !f.exists(t, pod("a")) {
 					t.Fatal("gone too early")
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if got := f.exists(t, pod("a")); got != (tt.want == 0) {
 					t.Errorf("exists = %v", got)
 				}

@@ -110,8 +110,8 @@ func (f *fixture) stored(ctx context.Context, t *testing.T, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
-		t.Errorf("stored pod has resourceVersion %q and selfLink %q, want none", pod.ResourceVersion, pod.SelfLink)
+	if pod := obj.(*example.Pod); pod.ResourceVersion != "" {
+		t.Errorf("stored pod has resourceVersion %q, want none", pod.ResourceVersion)
 	}
 }
 

@@ -256,7 +256,7 @@ func TestWatchFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Config{})
 		w := f.watch(t.Context(), t, "3", true)
-		time.Sleep(5 * time.Minute) // no bookmarks: there is no progress to tell of
+		time.Sleep(5*time.Minute + 30*time.Second) // no bookmarks: there is no progress to tell of
 		for i := range 3 {
 			f.create(t, pod(fmt.Sprint(i)), 0) // revisions 2, 3, 4
 		}
