@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// backoff is how long to wait after failures in a row: 0.8 s, doubled up to 15 s, and up to as much again at random, so that
-// clients which failed together do not come back together.
+// backoff is how long to wait after failures in a row: 0.8 s, doubled up to 15 s, and up to as much again at
+// random, so that clients which failed together do not come back together.
 type backoff struct{ base time.Duration }
 
 const (

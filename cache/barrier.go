@@ -15,16 +15,16 @@ import (
 )
 
 // Covers reports whether a watch is declared, and the cache runs, whose scope holds the namespace. The empty
-// namespace stands for cluster-scoped objects and for a List over everything in the
-// kind's scope, so it is covered whenever the kind is watched.
+// namespace stands for cluster-scoped objects and for a List over everything in the kind's scope, so it is
+// covered whenever the kind is watched.
 func (c *Cache) Covers(gvk schema.GroupVersionKind, namespace string) bool {
 	s, err := c.lookup(gvk)
 	return err == nil && s.covers(namespace)
 }
 
-// Matches reports whether the cache could ever show the object: its kind is watched and the object
-// lies in the namespaces and selectors of the kind's options. Where a field
-// selector cannot be decided from obj it says true.
+// Matches reports whether the cache could ever show the object: its kind is watched and the object lies in the
+// namespaces and selectors of the kind's options. Where a field selector cannot be decided from obj it says
+// true.
 func (c *Cache) Matches(gvk schema.GroupVersionKind, obj metav1.Object) bool {
 	s, err := c.lookup(gvk)
 	if err != nil || !s.covers(obj.GetNamespace()) {
@@ -62,10 +62,9 @@ func fieldsMatch(selector fields.Selector, obj metav1.Object) bool {
 	return true
 }
 
-// WaitRevision waits until the cache has surely seen revision rv of the kind: every change up to it, in
-// the scope that holds the namespace (empty: in all of the kind's scope), is in
-// the store. It never waits longer than ctx. An rv that is no number is an
-// error at once, as is a kind that is not cached (ErrNotCached).
+// WaitRevision waits until the cache has surely seen revision rv of the kind: every change up to it, in the
+// scope that holds the namespace (empty: in all of the kind's scope), is in the store. It never waits longer
+// than ctx. An rv that is no number is an error at once, as is a kind that is not cached (ErrNotCached).
 func (c *Cache) WaitRevision(ctx context.Context, gvk schema.GroupVersionKind, namespace, rv string) error {
 	s, err := c.lookup(gvk)
 	if err != nil {
@@ -77,8 +76,7 @@ func (c *Cache) WaitRevision(ctx context.Context, gvk schema.GroupVersionKind, n
 	return s.wait(ctx, "revision "+rv, func() bool { return s.seen(namespace, rv) })
 }
 
-// WaitGone waits until the cache holds no object of that UID under the key. It
-// never waits longer than ctx.
+// WaitGone waits until the cache holds no object of that UID under the key. It never waits longer than ctx.
 func (c *Cache) WaitGone(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, uid types.UID) error {
 	s, err := c.lookup(gvk)
 	if err != nil {

@@ -26,7 +26,8 @@ import (
 
 const benchObjects = 10_000
 
-// benchPod is a Pod as clusters have them: two containers with 15 variables each, probes, resources, volumes and a status.
+// benchPod is a Pod as clusters have them: two containers with 15 variables each, probes, resources, volumes
+// and a status.
 func benchPod(i int) *corev1.Pod {
 	rnd := rand.New(rand.NewPCG(uint64(i), 1))
 	hex := func(n int) string { return fmt.Sprintf("%0*x", n, rnd.Uint64())[:n] }

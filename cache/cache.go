@@ -22,9 +22,9 @@ import (
 	"github.com/setpoint-dev/setpoint/filter"
 )
 
-// ErrNotCached is what a read of a kind gives that nobody watches, or of a
-// namespace outside the kind's options, or in a form that is not kept, or while the cache does not run. The
-// reader should ask the server instead.
+// ErrNotCached is what a read of a kind gives that nobody watches, or of a namespace outside the kind's
+// options, or in a form that is not kept, or while the cache does not run. The reader should ask the server
+// instead.
 var ErrNotCached = errors.New("not cached")
 
 // Cache is a set of watched kinds. Its methods may be called concurrently.
@@ -133,8 +133,7 @@ func newMapper(cfg *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d)), nil
 }
 
-// Run runs the watches until ctx ends, then waits for their goroutines and returns nil.
-// It can be called once.
+// Run runs the watches until ctx ends, then waits for their goroutines and returns nil. It can be called once.
 func (c *Cache) Run(ctx context.Context) error {
 	c.mu.Lock()
 	if c.state != created {
@@ -164,10 +163,9 @@ func (c *Cache) start(k *kind) {
 	k.store.start(ctx, c)
 }
 
-// Watch declares interest in a kind, before or during Run. The subscriber, if
-// not nil, is called for every change, one call at a time, from a goroutine of
-// the watch; nil declares cached reads only. The watch of a kind is shared by all that
-// declare it.
+// Watch declares interest in a kind, before or during Run. The subscriber, if not nil, is called for every
+// change, one call at a time, from a goroutine of the watch; nil declares cached reads only. The watch of a
+// kind is shared by all that declare it.
 func (c *Cache) Watch(gvk schema.GroupVersionKind, subscriber func(filter.Change)) (*Watch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,8 +226,7 @@ func (w *Watch) Synced() <-chan struct{} { return w.subscriber.synced }
 // Err is what the watch last failed with, or nil while it is healthy.
 func (w *Watch) Err() error { return w.store.err() }
 
-// WaitSynced waits for Synced or the end of ctx; then the error says what the watch
-// last failed with.
+// WaitSynced waits for Synced or the end of ctx; then the error says what the watch last failed with.
 func (w *Watch) WaitSynced(ctx context.Context) error {
 	select {
 	case <-w.subscriber.synced:
@@ -239,9 +236,8 @@ func (w *Watch) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Close ends the interest. The subscriber is not called again, but a call already
-// running may still be about to return. The last Close of a kind stops its watch
-// and frees its objects. Further calls do nothing.
+// Close ends the interest. The subscriber is not called again, but a call already running may still be about to
+// return. The last Close of a kind stops its watch and frees its objects. Further calls do nothing.
 func (w *Watch) Close() {
 	w.once.Do(func() {
 		w.store.leave(w.subscriber)
@@ -260,10 +256,10 @@ func (w *Watch) Close() {
 	})
 }
 
-// Index declares a field index by which List can select: fn returns the values of an object
-// (typed if the scheme knows the kind, else unstructured; it must not be changed or kept). It is called once for every state
-// of an object, as it arrives, which makes every object of the kind be decoded then.
-// Index starts nothing and never blocks. It must be declared before the kind is watched.
+// Index declares a field index by which List can select: fn returns the values of an object (typed if the
+// scheme knows the kind, else unstructured; it must not be changed or kept). It is called once for every state
+// of an object, as it arrives, which makes every object of the kind be decoded then. Index starts nothing and
+// never blocks. It must be declared before the kind is watched.
 func (c *Cache) Index(gvk schema.GroupVersionKind, name string, fn func(runtime.Object) []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

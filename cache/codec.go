@@ -13,15 +13,16 @@ type encoding uint8
 
 const (
 	encodingJSON encoding = iota
-	// encodingProto is the object's own protobuf message, without the envelope it travels in. Of all
-	// kinds that have one, field 1 is the ObjectMeta.
+	// encodingProto is the object's own protobuf message, without the envelope it travels in. Of all kinds that
+	// have one, field 1 is the ObjectMeta.
 	encodingProto
 )
 
 // errTruncated says that the bytes end in the middle of a value.
 var errTruncated = errors.New("truncated")
 
-// header is what identifies a state of an object. Its strings are parts of the bytes they were read from where that is possible.
+// header is what identifies a state of an object. Its strings are parts of the bytes they were read from where
+// that is possible.
 type header struct {
 	namespace, name, uid, resourceVersion string
 }
@@ -68,8 +69,8 @@ var (
 	annotationsMap = metaMap{"annotations", 12}
 )
 
-// pairs calls yield for the entries of a map in the metadata until it returns false. Malformed bytes end it: what is stored was
-// read completely once, by header.
+// pairs calls yield for the entries of a map in the metadata until it returns false. Malformed bytes end it:
+// what is stored was read completely once, by header.
 func (enc encoding) pairs(metadata string, m metaMap, yield func(key, value string) bool) {
 	if enc == encodingProto {
 		protoPairs(metadata, m.proto, yield)
@@ -78,8 +79,8 @@ func (enc encoding) pairs(metadata string, m metaMap, yield func(key, value stri
 	jsonPairs(metadata, m.json, yield)
 }
 
-// strip returns an object's bytes without what the retention drops, and the managedFields entries that are to be kept beside it,
-// in a form that managed decodes.
+// strip returns an object's bytes without what the retention drops, and the managedFields entries that are to
+// be kept beside it, in a form that managed decodes.
 func (enc encoding) strip(object string, keep retention) (stripped, managed string, err error) {
 	if enc == encodingProto {
 		return protoStrip(object, keep)
@@ -155,7 +156,8 @@ func (enc encoding) list(data string) (resourceVersion, next string, items []str
 	return protoList(message)
 }
 
-// event reads a frame of a watch: the event's type and its object, without its envelope unless it is an ERROR's status.
+// event reads a frame of a watch: the event's type and its object, without its envelope unless it is an ERROR's
+// status.
 func (enc encoding) event(frame string) (typ, object string, err error) {
 	if enc == encodingJSON {
 		return jsonEvent(frame)

@@ -12,8 +12,8 @@ import (
 
 var errJSON = errors.New("malformed JSON")
 
-// jsonMember is one member of an object: object[start:end] with its name, object[value:end] without. The name is as
-// written, between its quotes.
+// jsonMember is one member of an object: object[start:end] with its name, object[value:end] without. The name
+// is as written, between its quotes.
 type jsonMember struct {
 	name              string
 	start, value, end int
@@ -89,8 +89,8 @@ func jsonSpace(s string, i int) int {
 	return i
 }
 
-// jsonEnd returns the position behind the value that starts at s[i]. It looks only for where the value ends; whether it is well-formed
-// within is left to the decoder.
+// jsonEnd returns the position behind the value that starts at s[i]. It looks only for where the value ends;
+// whether it is well-formed within is left to the decoder.
 func jsonEnd(s string, i int) (int, error) {
 	depth := 0
 	for i < len(s) {
@@ -305,5 +305,6 @@ func jsonEvent(frame string) (typ, object string, err error) {
 	return typ, object, err
 }
 
-// jsonUnmarshal decodes as the API machinery does: names are case-sensitive, and whole numbers in untyped values are int64.
+// jsonUnmarshal decodes as the API machinery does: names are case-sensitive, and whole numbers in untyped
+// values are int64.
 func jsonUnmarshal(s string, into any) error { return utiljson.Unmarshal(bytesOf(s), into) }

@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Field numbers of the messages that are walked here. The API's compatibility rules keep them as they are for ever.
+// Field numbers of the messages that are walked here. The API's compatibility rules keep them as they are for
+// ever.
 const (
 	protoObjectMetadata = 1 // of every kind with ObjectMeta
 	protoListMetadata   = 1 // of every list kind
@@ -69,7 +70,8 @@ func protoNext(message string, i int) (protoField, error) {
 	return f, nil
 }
 
-// uvarint reads a varint at s[i] and returns it with the position behind it, which is negative when there is none.
+// uvarint reads a varint at s[i] and returns it with the position behind it, which is negative when there is
+// none.
 func uvarint(s string, i int) (uint64, int) {
 	var v uint64
 	for shift := uint(0); shift < 64 && i < len(s); shift += 7 {

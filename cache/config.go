@@ -19,18 +19,16 @@ type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
 
-	// HTTP is the client to send requests with; it must have been made from
-	// REST. Nil makes one. Its Timeout is not used: a watch is a request that
-	// lasts, and the cache bounds its requests itself.
+	// HTTP is the client to send requests with; it must have been made from REST. Nil makes one. Its Timeout is
+	// not used: a watch is a request that lasts, and the cache bounds its requests itself.
 	HTTP *http.Client
 
-	// Scheme maps kinds to Go types. Nil is the scheme of the built-in kinds. A kind that it
-	// does not know can be read as unstructured and as metadata.
+	// Scheme maps kinds to Go types. Nil is the scheme of the built-in kinds. A kind that it does not know can
+	// be read as unstructured and as metadata.
 	Scheme *runtime.Scheme
 
-	// Mapper maps kinds to resources. Nil discovers them from the server. A
-	// mapper with a Reset method is reset when it does not know a kind, so that
-	// custom resources may be installed while the cache runs.
+	// Mapper maps kinds to resources. Nil discovers them from the server. A mapper with a Reset method is reset
+	// when it does not know a kind, so that custom resources may be installed while the cache runs.
 	Mapper meta.RESTMapper
 
 	// Logger gets what goes wrong with watches. Nil discards.
@@ -45,40 +43,36 @@ type Config struct {
 	// Kinds holds options per kind, replacing Default as a whole.
 	Kinds map[schema.GroupKind]Options
 
-	// FieldOwners names the field managers whose managedFields entries are kept although managedFields
-	// are stripped; see [Entry.ManagedFields].
+	// FieldOwners names the field managers whose managedFields entries are kept although managedFields are
+	// stripped; see [Entry.ManagedFields].
 	FieldOwners []string
 
-	// Rand is the source of the jitter in back-offs and watch timeouts; the cache
-	// guards it with a lock of its own, so it must not be used elsewhere meanwhile.
-	// Nil seeds one.
+	// Rand is the source of the jitter in back-offs and watch timeouts; the cache guards it with a lock of its
+	// own, so it must not be used elsewhere meanwhile. Nil seeds one.
 	Rand *rand.Rand
 }
 
-// Options says which objects of a kind are kept, and in what form. The zero
-// value keeps every object whole, without managedFields.
+// Options says which objects of a kind are kept, and in what form. The zero value keeps every object whole,
+// without managedFields.
 type Options struct {
-	// Namespaces limits a namespaced kind to these namespaces, with one watch
-	// each. Empty means all namespaces, in one watch. It is ignored for
-	// cluster-scoped kinds.
+	// Namespaces limits a namespaced kind to these namespaces, with one watch each. Empty means all namespaces,
+	// in one watch. It is ignored for cluster-scoped kinds.
 	Namespaces []string
 
-	// Labels and Fields limit the kind to what the server selects by them. Nil
-	// selects everything.
+	// Labels and Fields limit the kind to what the server selects by them. Nil selects everything.
 	Labels labels.Selector
 	Fields fields.Selector
 
-	// MetadataOnly fetches and keeps nothing but metadata. Such a kind can be
-	// read only into *metav1.PartialObjectMetadata.
+	// MetadataOnly fetches and keeps nothing but metadata. Such a kind can be read only into
+	// *metav1.PartialObjectMetadata.
 	MetadataOnly bool
 
 	// KeepManagedFields keeps the managedFields of all managers in the object.
 	KeepManagedFields bool
 
-	// Transform changes each object before it is kept, for example to drop
-	// what is never read. It is given a private object (typed if the scheme knows the kind,
-	// else unstructured) and must not change its name, namespace, UID or
-	// resourceVersion. An error keeps the object as it was and is logged.
-	// It makes every object be decoded and encoded once more as it arrives.
+	// Transform changes each object before it is kept, for example to drop what is never read. It is given a
+	// private object (typed if the scheme knows the kind, else unstructured) and must not change its name,
+	// namespace, UID or resourceVersion. An error keeps the object as it was and is logged. It makes every
+	// object be decoded and encoded once more as it arrives.
 	Transform func(runtime.Object) error
 }

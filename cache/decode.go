@@ -52,8 +52,8 @@ func newForm(scheme *runtime.Scheme, gvk schema.GroupVersionKind, keep retention
 	return f, nil
 }
 
-// hasProtoMetadata reports whether the type's own protobuf message has its metadata where they are looked for. A type
-// that has its methods from a type it embeds has not.
+// hasProtoMetadata reports whether the type's own protobuf message has its metadata where they are looked for.
+// A type that has its methods from a type it embeds has not.
 func hasProtoMetadata(t reflect.Type) bool {
 	for i := range t.NumField() {
 		if f := t.Field(i); f.Type == reflect.TypeFor[metav1.ObjectMeta]() {
@@ -117,8 +117,8 @@ func (f *form) typed(o *object, into runtime.Object, value reflect.Value) error 
 	return nil
 }
 
-// typedModel returns the decoded form of a JSON object, which must not be changed. It is decoded once: JSON takes several times
-// longer to decode than its result to copy.
+// typedModel returns the decoded form of a JSON object, which must not be changed. It is decoded once: JSON
+// takes several times longer to decode than its result to copy.
 func (f *form) typedModel(o *object) (runtime.Object, error) {
 	was := o.immutable.Load()
 	if was != nil && was.typed != nil {
@@ -153,8 +153,8 @@ func (f *form) unstructured(o *object) (map[string]any, error) {
 	return runtime.DeepCopyJSON(was.unstructured), nil
 }
 
-// protoTree goes by way of the Go type: protobuf bytes do not name their fields. Fields that the Go type does not have
-// are lost.
+// protoTree goes by way of the Go type: protobuf bytes do not name their fields. Fields that the Go type does
+// not have are lost.
 func (f *form) protoTree(o *object) (map[string]any, error) {
 	value := reflect.New(f.goType)
 	into := value.Interface().(runtime.Object)
@@ -168,7 +168,8 @@ func (f *form) protoTree(o *object) (map[string]any, error) {
 	return tree, nil
 }
 
-// remember adds a decoded form to the object's. Of two readers that do so at once one may lose its work, nothing more.
+// remember adds a decoded form to the object's. Of two readers that do so at once one may lose its work,
+// nothing more.
 func (o *object) remember(set func(*models)) *models {
 	var now models
 	was := o.immutable.Load()
@@ -193,8 +194,8 @@ func (f *form) meta(o *object) (*metav1.ObjectMeta, error) {
 	return meta, nil
 }
 
-// native decodes a private copy in the form that index functions and filters see: typed if the scheme knows the kind, else
-// unstructured, or metadata where nothing else is kept.
+// native decodes a private copy in the form that index functions and filters see: typed if the scheme knows the
+// kind, else unstructured, or metadata where nothing else is kept.
 func (f *form) native(o *object) (runtime.Object, error) {
 	var into runtime.Object
 	switch {

@@ -1,39 +1,34 @@
-// Package cache keeps the objects of chosen kinds in memory, in step with the
-// API server, and tells subscribers what changed.
+// Package cache keeps the objects of chosen kinds in memory, in step with the API server, and tells subscribers
+// what changed.
 //
-// One watch per resource and namespace feeds one store per kind. The store
-// keeps each object as the bytes it arrived in, without managedFields, beside
-// its key, its labels and its index values; every read decodes a private copy.
+// One watch per resource and namespace feeds one store per kind. The store keeps each object as the bytes it
+// arrived in, without managedFields, beside its key, its labels and its index values; every read decodes a
+// private copy.
 //
 // # Laws
 //
-// Declared. Only [Cache.Watch] starts a watch. A read of a kind nobody watches
-// gives [ErrNotCached]; it never starts a watch and never asks the server. Watches are
-// counted: the first user of a kind starts it, the last one to close
-// stops it and frees its memory.
+// Declared. Only [Cache.Watch] starts a watch. A read of a kind nobody watches gives [ErrNotCached]; it never
+// starts a watch and never asks the server. Watches are counted: the first user of a kind starts it, the last
+// one to close stops it and frees its memory.
 //
-// Private. What a read returns belongs to the caller alone. Nothing a caller
-// does to it reaches the cache or another caller. Strings are the exception that no one can notice, for they never change: those of a
-// built-in kind are parts of the stored bytes and keep these alive as long as they are kept. Who
-// keeps one string of many objects for long clones it.
+// Private. What a read returns belongs to the caller alone. Nothing a caller does to it reaches the cache or
+// another caller. Strings are the exception that no one can notice, for they never change: those of a built-in
+// kind are parts of the stored bytes and keep these alive as long as they are kept. Who keeps one string of
+// many objects for long clones it.
 //
-// Consistent. A List shows the store at one instant, sorted by namespace
-// and name. All representations (typed, unstructured, metadata only) are
-// decoded from the same bytes.
+// Consistent. A List shows the store at one instant, sorted by namespace and name. All representations (typed,
+// unstructured, metadata only) are decoded from the same bytes.
 //
-// Ordered. A subscriber first gets every object present when it joined, as
-// Initial changes; then Synced is closed; then it gets the changes since, without a
-// gap. Changes of one object arrive in the order of its revisions. Changes that wait for a
-// slow subscriber are merged by object, so what waits is bounded by the
-// number of objects; a deletion followed by a new object of the same name is never
-// merged into a modification. An object that came and went while
-// waiting is not shown at all.
+// Ordered. A subscriber first gets every object present when it joined, as Initial changes; then Synced is
+// closed; then it gets the changes since, without a gap. Changes of one object arrive in the order of its
+// revisions. Changes that wait for a slow subscriber are merged by object, so what waits is bounded by the
+// number of objects; a deletion followed by a new object of the same name is never merged into a modification.
+// An object that came and went while waiting is not shown at all.
 //
-// Independent. Each subscriber is served by its own goroutine. A slow one delays neither the
-// others nor the watch.
+// Independent. Each subscriber is served by its own goroutine. A slow one delays neither the others nor the
+// watch.
 //
-// Bounded. No call waits longer than its context. No request waits longer than the bounds
-// of the watch loop, and a broken watch is retried for ever, with
-// back-off; what it last failed with is shown by [Watch.Err] and in the error
-// of every read that waits for it.
+// Bounded. No call waits longer than its context. No request waits longer than the bounds of the watch loop,
+// and a broken watch is retried for ever, with back-off; what it last failed with is shown by [Watch.Err] and
+// in the error of every read that waits for it.
 package cache

@@ -12,8 +12,8 @@ import (
 
 // object is one state of one object, immutable once it is in a store.
 //
-// Its strings are parts of data, so that a state is two allocations and pins nothing but itself; only the
-// key has memory of its own, because it outlives the state: all states of an object share it.
+// Its strings are parts of data, so that a state is two allocations and pins nothing but itself; only the key
+// has memory of its own, because it outlives the state: all states of an object share it.
 type object struct {
 	data      string // the encoded object, then the managedFields put aside
 	size      uint32 // how much of data is the object
@@ -106,8 +106,8 @@ func (o *object) cost() int64 {
 	return int64(len(o.data)) + fixed
 }
 
-// Entry is one state of one object as the cache holds it: immutable, and valid however
-// long it is kept. The zero Entry is no object.
+// Entry is one state of one object as the cache holds it: immutable, and valid however long it is kept. The
+// zero Entry is no object.
 type Entry struct {
 	object *object
 	form   *form
@@ -119,8 +119,8 @@ func (e Entry) ResourceVersion() string { return e.object.version }
 // UID is the object's UID.
 func (e Entry) UID() types.UID { return types.UID(e.object.uid) }
 
-// ManagedFields returns a private copy of the managedFields entries that were kept: those of the managers
-// in Config.FieldOwners, or all with KeepManagedFields. It is nil when there are none.
+// ManagedFields returns a private copy of the managedFields entries that were kept: those of the managers in
+// Config.FieldOwners, or all with KeepManagedFields. It is nil when there are none.
 func (e Entry) ManagedFields() []metav1.ManagedFieldsEntry {
 	if e.form.keep.managedFields {
 		meta, err := e.form.meta(e.object)

@@ -209,7 +209,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// After a fail-over to a server that is behind, its older listing is refused. If the older state lasts, it is the truth.
+// After a fail-over to a server that is behind, its older listing is refused. If the older state lasts, it is
+// the truth.
 func TestStaleServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -246,8 +247,8 @@ func TestStaleServer(t *testing.T) {
 	})
 }
 
-// A server that tells again what is known does not turn the cache back; one that says of a deletion only what the object
-// was before is understood.
+// A server that tells again what is known does not turn the cache back; one that says of a deletion only what
+// the object was before is understood.
 func TestOldEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

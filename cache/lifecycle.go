@@ -21,7 +21,8 @@ func (s *store) start(ctx context.Context, c *Cache) {
 	})
 }
 
-// resolve finds out what the kind's resource is and starts its scopes. A kind that is not installed yet is waited for.
+// resolve finds out what the kind's resource is and starts its scopes. A kind that is not installed yet is
+// waited for.
 func (s *store) resolve(ctx context.Context, c *Cache) {
 	var wait backoff
 	for {

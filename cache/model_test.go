@@ -21,9 +21,9 @@ import (
 	"github.com/setpoint-dev/setpoint/filter"
 )
 
-// TestModel runs random changes, outages, compactions and subscribers against a scripted server. Whenever the server lets
-// things come to rest, the cache's list is the server's, and what each subscriber was told adds up to the same. SETPOINT_SEED
-// repeats one run.
+// TestModel runs random changes, outages, compactions and subscribers against a scripted server. Whenever the
+// server lets things come to rest, the cache's list is the server's, and what each subscriber was told adds up
+// to the same. SETPOINT_SEED repeats one run.
 func TestModel(t *testing.T) {
 	seeds := []uint64{}
 	if s, err := strconv.ParseUint(os.Getenv("SETPOINT_SEED"), 10, 64); err == nil {

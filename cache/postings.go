@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// postings is a sorted set of slots. It is cut into chunks so that adding and removing move little memory however many there are.
+// postings is a sorted set of slots. It is cut into chunks so that adding and removing move little memory
+// however many there are.
 type postings struct {
 	chunks [][]uint32 // none is empty
 	count  int

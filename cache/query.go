@@ -13,8 +13,8 @@ import (
 	"github.com/setpoint-dev/setpoint/internal/mvcc"
 )
 
-// query selects objects of a store. It takes the smallest set that an index offers for one of its
-// requirements, and then checks every requirement on each of its objects.
+// query selects objects of a store. It takes the smallest set that an index offers for one of its requirements,
+// and then checks every requirement on each of its objects.
 type query struct {
 	store     *store
 	namespace string

@@ -17,19 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Get decodes one object into a private copy: a typed object,
-// *unstructured.Unstructured or *metav1.PartialObjectMetadata. It waits for the kind's first listing. Errors:
-// ErrNotCached; NotFound as the API server words it; the end of ctx together
-// with what the watch last failed with.
+// Get decodes one object into a private copy: a typed object, *unstructured.Unstructured or
+// *metav1.PartialObjectMetadata. It waits for the kind's first listing. Errors: ErrNotCached; NotFound as the
+// API server words it; the end of ctx together with what the watch last failed with.
 func (c *Cache) Get(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, into runtime.Object) error {
 	s, err := c.lookup(gvk)
 	if err != nil {
 		return err
 	}
-	if !s.covers(key.Namespace) {
-		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only", gvk.GroupKind(), key.Namespace, ErrNotCached, s.options.Namespaces)
-	}
-	if err := s.waitSynced(ctx); err != nil {
+	if err := s.ready(ctx, key.Namespace); err != nil {
 		return err
 	}
 	o := s.get(joinKey(key))
@@ -39,8 +35,8 @@ func (c *Cache) Get(ctx context.Context, gvk schema.GroupVersionKind, key types.
 	return s.form.decode(o, into)
 }
 
-// Peek returns what the cache holds under the key now. It waits for nothing, and reports false when there is
-// no such object or the kind is not cached.
+// Peek returns what the cache holds under the key now. It waits for nothing, and reports false when there is no
+// such object or the kind is not cached.
 func (c *Cache) Peek(gvk schema.GroupVersionKind, key types.NamespacedName) (Entry, bool) {
 	s, err := c.lookup(gvk)
 	if err != nil || !s.covers(key.Namespace) {
@@ -54,10 +50,10 @@ func (c *Cache) Peek(gvk schema.GroupVersionKind, key types.NamespacedName) (Ent
 type ListOptions struct {
 	Namespace string // empty: all namespaces of the kind's scope
 
-	// Labels and Fields select objects; nil selects everything. Labels use an index whenever a requirement says which values, or
-	// which keys, an object must have. Fields are the declared indexes, metadata.name
-	// and metadata.namespace; any other field is looked up in every object by its JSON path, which is slow and counted in
-	// setpoint_cache_scans_total.
+	// Labels and Fields select objects; nil selects everything. Labels use an index whenever a requirement says
+	// which values, or which keys, an object must have. Fields are the declared indexes, metadata.name and
+	// metadata.namespace; any other field is looked up in every object by its JSON path, which is slow and
+	// counted in setpoint_cache_scans_total.
 	Labels labels.Selector
 	Fields fields.Selector
 
@@ -66,20 +62,16 @@ type ListOptions struct {
 	Limit int64
 }
 
-// List decodes the selected objects of the kind gvk (the item's kind, not the list's)
-// into a typed list, *unstructured.UnstructuredList or
-// *metav1.PartialObjectMetadataList, replacing its items: private copies, sorted by "namespace/name",
-// all as of one instant, whose resourceVersion is the list's. It waits
-// and fails like Get.
+// List decodes the selected objects of the kind gvk (the item's kind, not the list's) into a typed list,
+// *unstructured.UnstructuredList or *metav1.PartialObjectMetadataList, replacing its items: private copies,
+// sorted by "namespace/name", all as of one instant, whose resourceVersion is the list's. It waits and fails
+// like Get.
 func (c *Cache) List(ctx context.Context, gvk schema.GroupVersionKind, opts ListOptions, into runtime.Object) error {
 	s, err := c.lookup(gvk)
 	if err != nil {
 		return err
 	}
-	if !s.covers(opts.Namespace) {
-		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only", gvk.GroupKind(), opts.Namespace, ErrNotCached, s.options.Namespaces)
-	}
-	if err := s.waitSynced(ctx); err != nil {
+	if err := s.ready(ctx, opts.Namespace); err != nil {
 		return err
 	}
 	q, err := newQuery(s, opts)
@@ -151,6 +143,15 @@ func decodeEach(f *form, objects []*object, item func(i int) runtime.Object) err
 		}
 	}
 	return nil
+}
+
+// ready waits until the namespace can be read.
+func (s *store) ready(ctx context.Context, namespace string) error {
+	if !s.covers(namespace) {
+		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only",
+			s.form.gvk.GroupKind(), namespace, ErrNotCached, s.options.Namespaces)
+	}
+	return s.waitSynced(ctx)
 }
 
 // covers reports whether the store's scope holds a namespace.

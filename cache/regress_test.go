@@ -44,8 +44,8 @@ func TestControllerRuntime3422IndexOfForbiddenKind(t *testing.T) {
 	})
 }
 
-// A namespace without options of its own is covered by the watch of all; a list that is used twice does not accumulate; and
-// reading several namespaces at once is no race.
+// A namespace without options of its own is covered by the watch of all; a list that is used twice does not
+// accumulate; and reading several namespaces at once is no race.
 func TestControllerRuntime3126SeveralNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

@@ -45,14 +45,15 @@ type scope struct {
 }
 
 const (
-	// staleBound is how long listings older than what was seen are refused. A server that is still behind
-	// then was restored from a backup: its older state is the truth.
+	// staleBound is how long listings older than what was seen are refused. A server that is still behind then
+	// was restored from a backup: its older state is the truth.
 	staleBound = 5 * time.Minute
 	// streamTries is after how many WatchLists in a row that broke off the listing is done by pages.
 	streamTries = 3
 	// healthyAfter is how long a watch must have lasted for the back-off to start anew.
 	healthyAfter = time.Minute
-	// shortRound is how long a round must last for its good end, or its first expiry, to be followed by the next without a wait.
+	// shortRound is how long a round must last for its good end, or its first expiry, to be followed by the
+	// next without a wait.
 	shortRound = time.Second
 )
 
@@ -129,7 +130,8 @@ func (sc *scope) plan(err error, lasted time.Duration) time.Duration {
 			return 0
 		}
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		// The kind is not, or no longer, installed. What the store holds stays until a listing shows what became of it.
+		// The kind is not, or no longer, installed. What the store holds stays until a listing shows what
+		// became of it.
 		sc.current = false
 		sc.cache.resetMapper()
 	case isTooLarge(err) && sc.stale():
@@ -312,8 +314,8 @@ func (sc *scope) initialEvents(r *response) error {
 	}
 }
 
-// brokeOff judges why a WatchList ended early: servers and proxies that do not know it go on for ever without ending the
-// listing, or end the request instead.
+// brokeOff judges why a WatchList ended early: servers and proxies that do not know it go on for ever without
+// ending the listing, or end the request instead.
 func (sc *scope) brokeOff(err error) error {
 	sc.broken++
 	var silence *silenceError
@@ -413,7 +415,8 @@ func (sc *scope) event(enc encoding, ev event) error {
 	return nil
 }
 
-// changed reports whether a state of revision now could be newer than one of revision old. Revisions that are no numbers always could.
+// changed reports whether a state of revision now could be newer than one of revision old. Revisions that are
+// no numbers always could.
 func changed(old, now string) bool {
 	return old == "" || !(old == now || newer(old, now))
 }
@@ -445,7 +448,8 @@ func (r *response) event() (event, error) {
 	return event{}, &apierrors.StatusError{ErrStatus: *status}
 }
 
-// accept is what to ask for: protobuf where the Go type can be decoded from it, or where only metadata is wanted.
+// accept is what to ask for: protobuf where the Go type can be decoded from it, or where only metadata is
+// wanted.
 func (f *form) accept(list bool) string {
 	const proto, json = "application/vnd.kubernetes.protobuf", "application/json"
 	switch {

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Selects reports whether List would select an object by the fields, although it is
-// not from the cache: for a reader that goes to the server while the cache is behind, because the
-// server does not know the declared indexes. The object must have the form that index functions are given: the
-// scheme's Go type, else unstructured.
+// Selects reports whether List would select an object by the fields, although it is not from the cache: for a
+// reader that goes to the server while the cache is behind, because the server does not know the declared
+// indexes. The object must have the form that index functions are given: the scheme's Go type, else
+// unstructured.
 func (c *Cache) Selects(gvk schema.GroupVersionKind, selector fields.Selector, obj runtime.Object) (bool, error) {
 	s, err := c.lookup(gvk)
 	if err != nil {

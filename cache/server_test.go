@@ -31,8 +31,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a scripted API server behind a RoundTripper: one revision, objects of any collection, LIST in pages, WATCH with bookmarks and WatchList,
-// in protobuf and JSON. It knows no admission, no defaults, no authorization; faults are what a test puts in its way.
+// server is a scripted API server behind a RoundTripper: one revision, objects of any collection, LIST in
+// pages, WATCH with bookmarks and WatchList, in protobuf and JSON. It knows no admission, no defaults, no
+// authorization; faults are what a test puts in its way.
 type server struct {
 	mu       sync.Mutex
 	revision int64
@@ -44,7 +45,8 @@ type server struct {
 
 	// fault, if set, may answer a request itself; nil lets it through.
 	fault func(r *http.Request) *http.Response
-	// noStreaming makes it ignore WatchList: "silent" watches without ever ending the listing, "invalid" refuses.
+	// noStreaming makes it ignore WatchList: "silent" watches without ever ending the listing, "invalid"
+	// refuses.
 	noStreaming string
 	// jsonOnly makes it ignore that protobuf is asked for.
 	jsonOnly bool

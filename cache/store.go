@@ -18,8 +18,8 @@ import (
 
 // store holds the objects of one kind: what the scopes of its watch have seen, merged.
 //
-// The table is the truth, ordered by key and readable without a lock. Slots give every object a small number that it
-// keeps for life, so that indexes hold four bytes per object and value, and an update that changes no
+// The table is the truth, ordered by key and readable without a lock. Slots give every object a small number
+// that it keeps for life, so that indexes hold four bytes per object and value, and an update that changes no
 // label touches no index.
 type store struct {
 	form    *form
@@ -31,8 +31,8 @@ type store struct {
 	synced  chan struct{} // closed when all scopes have stored their first listing
 	stopped chan struct{} // closed when the watch has been asked to stop
 
-	// mu guards the fields below. Writers of the table hold it too, so that
-	// table, indexes, revisions and subscribers agree whenever it is free.
+	// mu guards the fields below. Writers of the table hold it too, so that table, indexes, revisions and
+	// subscribers agree whenever it is free.
 	mu            sync.RWMutex
 	run           func(func(context.Context)) // starts a goroutine of the watch; nil before start
 	table         *mvcc.Table[*object]
@@ -80,9 +80,8 @@ type write struct {
 	now *object
 }
 
-// apply makes the changes that a scope has seen up to the revision, in one step. Only the scope's own
-// goroutine calls it, and the keys of two scopes never meet, so what the caller has read of
-// its keys still holds.
+// apply makes the changes that a scope has seen up to the revision, in one step. Only the scope's own goroutine
+// calls it, and the keys of two scopes never meet, so what the caller has read of its keys still holds.
 func (s *store) apply(sc *scope, writes []write, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +129,8 @@ func (s *store) rewind(sc *scope) {
 	sc.version = ""
 }
 
-// notify tells the subscribers; mu is held. Before the store is synced there is nothing to tell: they begin with a snapshot.
+// notify tells the subscribers; mu is held. Before the store is synced there is nothing to tell: they begin
+// with a snapshot.
 func (s *store) notify(old, now *object) {
 	if !s.isSynced() {
 		return
@@ -220,8 +220,9 @@ func sameLabels(a, b *object) bool {
 	return same && len(flat) == 0
 }
 
-// admit makes an object ready for the store: it takes the bytes in and computes the values of the field indexes. It needs no
-// lock. What a transform or an index function cannot be given is kept as it is, and logged.
+// admit makes an object ready for the store: it takes the bytes in and computes the values of the field
+// indexes. It needs no lock. What a transform or an index function cannot be given is kept as it is, and
+// logged.
 func (s *store) admit(enc encoding, data string) (*object, error) {
 	o, err := newObject(enc, data, s.form.keep)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/setpoint-dev/setpoint/internal/mvcc"
 )
 
-// subscriber is one user of a store's changes. Until it is attached it gets nothing; then it gets the snapshot it was attached
-// with, then what changed since.
+// subscriber is one user of a store's changes. Until it is attached it gets nothing; then it gets the snapshot
+// it was attached with, then what changed since.
 //
-// Changes wait in pending, one per key, in the order in which the keys changed first. There are at most as many as
-// objects, gone ones included: there is no other limit, and none is needed.
+// Changes wait in pending, one per key, in the order in which the keys changed first. There are at most as many
+// as objects, gone ones included: there is no other limit, and none is needed.
 type subscriber struct {
 	form    *form
 	deliver func(filter.Change) // nil: wants to know only when the store is synced
@@ -74,8 +74,8 @@ func (s *subscriber) enqueue(old, now *object) {
 	}
 }
 
-// drop takes back a change that waits; mu is held. Its place in order goes when half of the places are void, so that order
-// stays bounded by what is pending.
+// drop takes back a change that waits; mu is held. Its place in order goes when half of the places are void, so
+// that order stays bounded by what is pending.
 func (s *subscriber) drop(p *pendingChange) {
 	p.done = true
 	delete(s.pending, p.key)
@@ -173,7 +173,8 @@ func (s *subscriber) run(ctx context.Context, initial mvcc.Snapshot[*object]) {
 	}
 }
 
-// deliverChange shows two objects of one name that followed each other as what they are: one that went, one that came.
+// deliverChange shows two objects of one name that followed each other as what they are: one that went, one
+// that came.
 func (s *subscriber) deliverChange(p *pendingChange) {
 	if p.old != nil && p.now != nil && p.old.uid != p.now.uid {
 		s.deliver(filter.Change{Kind: s.form.gvk, Old: s.form.state(p.old)})

@@ -147,8 +147,8 @@ func TestWatchesAreCounted(t *testing.T) {
 	})
 }
 
-// Law 14: Run returns when its context ends, with nothing left behind, also while a subscriber hangs in a
-// call until then. The bubble fails the test if a goroutine is left.
+// Law 14: Run returns when its context ends, with nothing left behind, also while a subscriber hangs in a call
+// until then. The bubble fails the test if a goroutine is left.
 func TestStopIsClean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

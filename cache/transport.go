@@ -19,8 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The bounds of one request. A server that is alive stays well within them: it sends
-// bookmarks every minute.
+// The bounds of one request. A server that is alive stays well within them: it sends bookmarks every minute.
 const (
 	headerBound  = 30 * time.Second  // until the response begins
 	stallBound   = 60 * time.Second  // without a byte of a listing
@@ -33,8 +32,8 @@ const (
 	pageSize     = 500               // objects in one page of a listing
 )
 
-// api sends the cache's requests. It goes below client-go's REST client, which would
-// decode what the cache wants to keep encoded, and would retry by itself.
+// api sends the cache's requests. It goes below client-go's REST client, which would decode what the cache
+// wants to keep encoded, and would retry by itself.
 type api struct {
 	http *http.Client
 	base *url.URL
@@ -75,7 +74,8 @@ type response struct {
 	ctx      context.Context
 }
 
-// get sends a GET. Its error is what the server says (an apierrors status), or what kept it from saying anything.
+// get sends a GET. Its error is what the server says (an apierrors status), or what kept it from saying
+// anything.
 func (a *api) get(ctx context.Context, path string, query url.Values, accept string) (*response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watchdog := time.AfterFunc(headerBound, func() {

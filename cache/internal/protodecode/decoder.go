@@ -24,7 +24,8 @@ func New(t reflect.Type) (*Decoder, error) {
 	return &Decoder{typ: t, layout: planner{}.layoutOf(t)}, nil
 }
 
-// errUnexpected says that a message is not encoded as the layout expects: the generated code decides what it means.
+// errUnexpected says that a message is not encoded as the layout expects: the generated code decides what it
+// means.
 var errUnexpected = errors.New("unexpected encoding")
 
 // Decode sets *into, which must be a pointer to the decoder's type, to what the message says.
@@ -75,8 +76,8 @@ func (l *layout) decode(message string, base unsafe.Pointer) error {
 	return nil
 }
 
-// decode reads the field whose tag is at message[start] and whose body follows at message[body], with all fields of the same tag behind
-// it, and returns the position behind them.
+// decode reads the field whose tag is at message[start] and whose body follows at message[body], with all
+// fields of the same tag behind it, and returns the position behind them.
 func (f *field) decode(message string, start, body int, tag uint64, p unsafe.Pointer) (int, error) {
 	switch f.shape {
 	case single:
@@ -272,7 +273,8 @@ func skip(message string, body int, tag uint64) int {
 	return body + int(size)
 }
 
-// uvarint reads a varint at s[i] and returns it with the position behind it, which is negative when there is none.
+// uvarint reads a varint at s[i] and returns it with the position behind it, which is negative when there is
+// none.
 func uvarint(s string, i int) (uint64, int) {
 	if i >= 0 && i < len(s) && s[i] < 0x80 {
 		return uint64(s[i]), i + 1

@@ -91,8 +91,8 @@ func (l *layout) set(number int, f field) {
 	l.fields[number] = f
 }
 
-// fieldOf plans a field with a tag like "bytes,11,rep,name=labels". Of the tag only the number is to be trusted: like the generator of the
-// API's code, everything else follows from the Go type.
+// fieldOf plans a field with a tag like "bytes,11,rep,name=labels". Of the tag only the number is to be
+// trusted: like the generator of the API's code, everything else follows from the Go type.
 func (p planner) fieldOf(t reflect.Type, tag string) (f field, number int, ok bool) {
 	_, rest, _ := strings.Cut(tag, ",")
 	rest, _, _ = strings.Cut(rest, ",")
