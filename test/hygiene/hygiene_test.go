@@ -208,7 +208,6 @@ func TestDependenciesOfModuleOne(t *testing.T) {
 		"k8s.io/api":                          "the built-in kinds",
 		"k8s.io/apimachinery":                 "object metadata, schemes, patches",
 		"k8s.io/client-go":                    "kubeconfig, credentials, transport",
-		"sigs.k8s.io/yaml":                    "YAML, by the library Kubernetes uses",
 		"github.com/google/go-cmp":            "tests only",
 		"go.uber.org/goleak":                  "tests only",
 	}
