@@ -105,6 +105,7 @@ func TestOneKeyOneWorker(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		for key, n := range added {
 			if seen[key] != n {
 				t.Errorf("%s was last run after %d of %d adds", key, seen[key], n)

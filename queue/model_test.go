@@ -26,13 +26,12 @@ type model struct {
 	tokensTaken                          []time.Duration // theoretical arrival times, only the last matters
 	asks                                 int
 
-	waiters  []int // names of the Gets that wait
-	given    map[int]modelItem
-	running  []*modelKey
-	adds     uint64
-	merged   uint64
-	retries  uint64
-	shutDown bool
+	waiters []int // names of the Gets that wait
+	given   map[int]modelItem
+	running []*modelKey
+	adds    uint64
+	merged  uint64
+	retries uint64
 }
 
 type modelKey struct {
