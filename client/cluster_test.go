@@ -32,7 +32,6 @@ type line struct {
 	released chan struct{} // closed: watches go on
 	cut      bool          // watches cannot be opened
 	lose     int           // so many answers to writes are lost
-	refuse   func(*http.Request) any
 	requests []string
 }
 
@@ -62,6 +61,12 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
+func (l *line) set(change func(*line)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(l)
+}
+
 // take returns the requests since it was last called: "get configmaps default/web". Watches and discovery are left out.
 func (l *line) take() []string {
 	l.mu.Lock()
@@ -74,7 +79,7 @@ func (l *line) take() []string {
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	watching := r.URL.Query().Has("watch")
 	l.mu.Lock()
-	cut, refuse, lost := l.cut, l.refuse, false
+	cut, lost := l.cut, false
 	if r.Method != http.MethodGet && l.lose > 0 {
 		l.lose--
 		lost = true
@@ -82,11 +87,6 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.mu.Unlock()
 	if watching && cut {
 		return nil, errBroken
-	}
-	if refuse != nil {
-		if answer := refuse(r); answer != nil {
-			return respond(r, answer)
-		}
 	}
 	before := l.at(r.URL.Path)
 	resp, err := l.Server.RoundTrip(r)

@@ -233,7 +233,7 @@ func TestLaw5LostAnswer(t *testing.T) {
 				old := apitest.Put(c.line.Server, configMap("default", "old"))
 				synctest.Wait()
 				c.line.hold()
-				c.line.lose = 1
+				c.line.set(func(l *line) { l.lose = 1 })
 				if err := test.write(t, c); err == nil {
 					t.Fatal("the answer was not lost")
 				}
@@ -289,7 +289,7 @@ func TestLaw5KindsWithoutWatchAreUnaffected(t *testing.T) {
 		c := newCluster(t, nil, configMaps)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "key"}}
 		must(t, c.Create(t.Context(), secret))
-		c.line.lose = 1
+		c.line.set(func(l *line) { l.lose = 1 })
 		if err := c.Update(t.Context(), secret); err == nil {
 			t.Fatal("the answer was not lost")
 		}
