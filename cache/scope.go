@@ -304,12 +304,14 @@ func (sc *scope) initialEvents(r *response) error {
 				return err
 			}
 			delete(listed, h.key())
-		default:
+		case watch.Added, watch.Modified:
 			o, err := sc.store.admit(r.encoding, ev.object)
 			if err != nil {
 				return err
 			}
 			listed[o.key] = o
+		default:
+			return unknownEvent(ev)
 		}
 	}
 }
@@ -410,9 +412,13 @@ func (sc *scope) event(enc encoding, ev event) error {
 		}
 		sc.store.bookmark(sc, strings.Clone(h.resourceVersion))
 	default:
-		return fmt.Errorf("the server sent a watch event of type %q", ev.typ)
+		return unknownEvent(ev)
 	}
 	return nil
+}
+
+func unknownEvent(ev event) error {
+	return fmt.Errorf("the server sent a watch event of type %q", ev.typ)
 }
 
 // changed reports whether a state of revision now could be newer than one of revision old. Revisions that are

@@ -67,6 +67,8 @@ type response struct {
 	body     io.ReadCloser
 	buffer   *bufio.Reader
 	frame    []byte        // reused
+	framed   bool          // read by next
+	unframed int           // bytes read since the last frame
 	decoder  *json.Decoder // of the frames of a JSON watch
 	watchdog *time.Timer
 	bound    time.Duration
@@ -118,6 +120,9 @@ func (w watched) Read(p []byte) (int, error) {
 	if n > 0 && w.r.bound > 0 {
 		w.r.watchdog.Reset(w.r.bound)
 	}
+	if w.r.unframed += n; w.r.framed && w.r.unframed > maxFrame {
+		return 0, fmt.Errorf("a watch event of more than %d bytes", maxFrame)
+	}
 	return n, err
 }
 
@@ -164,6 +169,7 @@ func (r *response) all() ([]byte, error) {
 
 // next reads one frame of a watch; it is valid until the next call. io.EOF is the end of the watch.
 func (r *response) next() (string, error) {
+	r.framed, r.unframed = true, 0
 	if r.encoding == encodingProto {
 		if err := r.readFrame(); err != nil {
 			return "", r.explain(err)
@@ -189,7 +195,7 @@ func (r *response) readFrame() error {
 	}
 	n := int(binary.BigEndian.Uint32(head[:]))
 	if n > maxFrame {
-		return fmt.Errorf("a watch event of %d bytes, more than %d", n, maxFrame)
+		return fmt.Errorf("a watch event of more than %d bytes", maxFrame)
 	}
 	if cap(r.frame) < n {
 		r.frame = make([]byte, n)
