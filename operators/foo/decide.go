@@ -11,8 +11,10 @@ import (
 type action int
 
 const (
+	// leave does nothing at all: the Foo is gone.
+	leave action = iota
 	// create makes it: there is none.
-	create action = iota
+	create
 	// apply brings the Foo's own Deployment back to what the Foo asks for.
 	apply
 	// wait does nothing until the Foo's own Deployment, which is being deleted, is gone.

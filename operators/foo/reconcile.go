@@ -35,8 +35,8 @@ func (r *reconciler) reconcile(ctx context.Context, foo *v1alpha1.Foo) (setpoint
 	others := othersOf(foo, controlled.Items)
 
 	act, named, err := r.ensure(ctx, foo)
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return setpoint.Result{}, nil // the Foo goes, too
+	if act == leave && err == nil || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return setpoint.Result{}, nil // the Foo is gone, or goes with its namespace
 	}
 	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 	if err != nil && !rejected {
@@ -65,10 +65,13 @@ func (r *reconciler) reconcile(ctx context.Context, foo *v1alpha1.Foo) (setpoint
 func (r *reconciler) ensure(ctx context.Context, foo *v1alpha1.Foo) (action, *appsv1.Deployment, error) {
 	named, err := r.get(ctx, foo)
 	if err != nil {
-		return create, nil, err
+		return leave, nil, err
 	}
 	act := decide(foo, named)
 	if act == create {
+		if gone, err := r.gone(ctx, foo); gone || err != nil {
+			return leave, nil, err
+		}
 		made := desired(foo, "")
 		err := r.client.Create(ctx, made)
 		if err == nil {
@@ -109,6 +112,20 @@ func (r *reconciler) get(ctx context.Context, foo *v1alpha1.Foo, opts ...client.
 	return &d, nil
 }
 
+// gone reports whether foo was deleted. A Foo that had a Deployment before and has none now may be gone with it: the
+// cache hears of the two independently.
+func (r *reconciler) gone(ctx context.Context, foo *v1alpha1.Foo) (bool, error) {
+	if foo.Status.ObservedGeneration == 0 {
+		return false, nil
+	}
+	var live v1alpha1.Foo
+	err := r.client.Get(ctx, client.KeyOf(foo), &live, client.Live)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && (live.UID != foo.UID || live.DeletionTimestamp != nil), err
+}
+
 // remove deletes Deployments that foo controls and no longer wants.
 func (r *reconciler) remove(ctx context.Context, foo *v1alpha1.Foo, unwanted []appsv1.Deployment) error {
 	for i := range unwanted {
@@ -134,7 +151,7 @@ func (r *reconciler) report(ctx context.Context, foo *v1alpha1.Foo, status v1alp
 	before := foo.DeepCopy()
 	foo.Status = status
 	if err := r.client.Status().Patch(ctx, foo, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
+		return client.IgnoreNotFound(err) // a Foo that is gone has no status
 	}
 	was, _ := condition.Get(before.Status.Conditions, v1alpha1.ConditionReady)
 	now, _ := condition.Get(status.Conditions, v1alpha1.ConditionReady)
