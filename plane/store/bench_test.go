@@ -120,7 +120,6 @@ func forKinds(b *testing.B, run func(b *testing.B, k kind, s *Store, i storage.I
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
-			defer reportCPU(b)()
 			run(b, k, s, i)
 		})
 	}
@@ -141,6 +140,7 @@ func fill(b *testing.B, k kind, i storage.Interface, n int) (keys []string) {
 func BenchmarkCreate(b *testing.B) {
 	forKinds(b, func(b *testing.B, k kind, _ *Store, i storage.Interface) {
 		n := 0
+		defer reportCPU(b)()
 		for b.Loop() {
 			b.StopTimer()
 			obj := k.make(n)
@@ -157,6 +157,7 @@ func BenchmarkGet(b *testing.B) {
 	forKinds(b, func(b *testing.B, k kind, _ *Store, i storage.Interface) {
 		keys := fill(b, k, i, 10_000)
 		rnd := rand.New(rand.NewPCG(1, 0))
+		defer reportCPU(b)()
 		for b.Loop() {
 			if err := i.Get(b.Context(), keys[rnd.IntN(len(keys))], storage.GetOptions{}, k.NewFunc()); err != nil {
 				b.Fatal(err)
@@ -170,6 +171,7 @@ func BenchmarkUpdate(b *testing.B) {
 		keys := fill(b, k, i, 10_000)
 		rnd := rand.New(rand.NewPCG(1, 0))
 		n := 0
+		defer reportCPU(b)()
 		for b.Loop() {
 			if err := touch(b.Context(), k, i, keys[rnd.IntN(len(keys))], n); err != nil {
 				b.Fatal(err)
@@ -198,6 +200,7 @@ func BenchmarkList(b *testing.B) {
 			opts.Recursive = true
 			b.Run(name, func(b *testing.B) {
 				b.ReportAllocs()
+				defer reportCPU(b)()
 				for b.Loop() {
 					if err := i.GetList(b.Context(), k.Prefix, opts, k.NewListFunc()); err != nil {
 						b.Fatal(err)
@@ -272,6 +275,7 @@ func BenchmarkOtherWatches(b *testing.B) {
 			defer w.Stop()
 		}
 		n := 0
+		defer reportCPU(b)()
 		for b.Loop() {
 			if err := touch(b.Context(), k, i, keys[n%len(keys)], n); err != nil {
 				b.Fatal(err)

@@ -94,7 +94,7 @@ func (w *watcher) begin(since uint64) error {
 		if !w.opts.Recursive {
 			end = w.key + "\x00"
 		}
-		w.initial = slices.Collect(now.Range(w.key, end))
+		w.initial = slices.AppendSeq(make([]mvcc.Entry[*record], 0, now.Count(w.key, end)), now.Range(w.key, end))
 		w.last = now.Revision()
 	case since == 0:
 		w.last = now.Revision()
