@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -23,7 +22,6 @@ import (
 // workloads are the controllers and nodes beside the API server.
 type workloads struct {
 	cancel      context.CancelFunc
-	shared      informers.SharedInformerFactory
 	controllers *workload.Controllers
 	nodes       *node.Nodes
 }
@@ -36,11 +34,12 @@ func startWorkloads(ctx context.Context, r *running, tokenKey crypto.Signer, con
 	w := &workloads{cancel: cancel}
 	err := w.start(ctx, lifetime, reach, workload.Config{
 		REST:        reach,
+		Informers:   r.server.Informers(),
 		Controllers: config.Controllers,
 		RootCA:      r.authority.PEM,
 		TokenKey:    tokenKey,
 		Logger:      logger,
-	}, nodesConfig(config, reach, logger))
+	}, nodesConfig(config, r, reach, logger))
 	if err != nil {
 		w.stop()
 		return nil, err
@@ -48,18 +47,14 @@ func startWorkloads(ctx context.Context, r *running, tokenKey crypto.Signer, con
 	return w, nil
 }
 
-func nodesConfig(config Config, reach *rest.Config, logger *slog.Logger) node.Config {
+func nodesConfig(config Config, r *running, reach *rest.Config, logger *slog.Logger) node.Config {
 	nodes := config.Nodes
-	nodes.REST, nodes.Logger = reach, logger
+	nodes.REST, nodes.Informers, nodes.Logger = reach, r.server.Informers(), logger
 	return nodes
 }
 
 func (w *workloads) start(ctx, lifetime context.Context, reach *rest.Config, controllers workload.Config, nodes node.Config) error {
 	var err error
-	if w.shared, err = workload.NewInformers(reach); err != nil {
-		return fmt.Errorf("making the informers of controllers and nodes: %w", err)
-	}
-	controllers.Informers, nodes.Informers = w.shared, w.shared
 	if w.controllers, err = workload.Start(lifetime, controllers); err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
@@ -110,7 +105,7 @@ func runs(selected []string, name string) bool {
 	return onlyExclusions || slices.Contains(selected, name)
 }
 
-// stop ends them, informers last.
+// stop ends them; the server ends their informers.
 func (w *workloads) stop() {
 	w.cancel()
 	if w.nodes != nil {
@@ -118,8 +113,5 @@ func (w *workloads) stop() {
 	}
 	if w.controllers != nil {
 		w.controllers.Wait()
-	}
-	if w.shared != nil {
-		w.shared.Shutdown()
 	}
 }

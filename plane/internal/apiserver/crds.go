@@ -6,12 +6,12 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	"k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
-
-	"k8s.io/apiserver/pkg/endpoints/filters"
 
 	"github.com/setpoint-dev/setpoint/plane/store"
 )
@@ -27,6 +27,10 @@ func crdServer(generic genericapiserver.Config, s *store.Store, shared informers
 	generic.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 	generic.RESTOptionsGetter = crdStorage(s)
 	generic.MergedResourceConfig = apiextensionsapiserver.DefaultAPIResourceConfigSource()
+	// Its own types are few; it must not make the definitions of all.
+	v2, v3 := *generic.OpenAPIConfig, *generic.OpenAPIV3Config
+	v2.GetDefinitions, v3.GetDefinitions, v3.Definitions = openapi.GetOpenAPIDefinitions, openapi.GetOpenAPIDefinitions, nil
+	generic.OpenAPIConfig, generic.OpenAPIV3Config = &v2, &v3
 	config := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: generic, SharedInformerFactory: shared},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{

@@ -1,20 +1,16 @@
 package apiserver
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 )
 
-// resync is how often informers hand all objects to their handlers again.
-const resync = 10 * time.Minute
-
-// newInformers makes the informers of authorization, admission and the allocators.
-// None of them looks at managedFields.
+// newInformers makes the informers of authorization, admission and the allocators, and
+// of the controllers and nodes that run beside the server. None of them looks at
+// managedFields. They do not resync: their handlers retry what fails.
 func newInformers(client kubernetes.Interface) informers.SharedInformerFactory {
-	return informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithTransform(dropManagedFields))
+	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(dropManagedFields))
 }
 
 func dropManagedFields(obj any) (any, error) {

@@ -52,14 +52,22 @@ func serveBuiltinV2(server *genericapiserver.GenericAPIServer, config *common.Co
 }
 
 // serveAggregatedV2 merges the schemas of all three servers when they are asked for.
-func serveAggregatedV2(server *genericapiserver.GenericAPIServer, config *common.Config) error {
-	downloader := openapiaggregator.NewDownloader()
-	_, err := openapiaggregator.BuildAndRegisterAggregator(&downloader, server.NextDelegate(),
-		server.Handler.GoRestfulContainer.RegisteredWebServices(), config, server.Handler.NonGoRestfulMux)
-	if err != nil {
-		return fmt.Errorf("serving OpenAPI v2: %w", err)
-	}
-	return nil
+func serveAggregatedV2(server *genericapiserver.GenericAPIServer, config *common.Config) {
+	merged := sync.OnceValues(func() (http.Handler, error) {
+		m := mux.NewPathRecorderMux("openapi-v2")
+		downloader := openapiaggregator.NewDownloader()
+		_, err := openapiaggregator.BuildAndRegisterAggregator(&downloader, server.NextDelegate(),
+			server.Handler.GoRestfulContainer.RegisteredWebServices(), config, m)
+		return m, err
+	})
+	server.Handler.NonGoRestfulMux.HandleFunc(pathV2, func(w http.ResponseWriter, req *http.Request) {
+		handler, err := merged()
+		if err != nil {
+			http.Error(w, fmt.Sprintf("building OpenAPI v2: %v", err), http.StatusInternalServerError)
+			return
+		}
+		handler.ServeHTTP(w, req)
+	})
 }
 
 // openAPIV3 serves the schemas of every group and version.

@@ -22,9 +22,7 @@ func (s *Server) Start() error {
 	defer cancel()
 	server := s.aggregate.GenericAPIServer
 	server.PrepareRun()
-	if err := s.serveOpenAPI(); err != nil {
-		return err
-	}
+	s.serveOpenAPI()
 	s.inproc = inproc.NewServer(server.Handler)
 	close(s.serving)
 	if err := s.startInformers(ctx); err != nil {
@@ -59,15 +57,15 @@ func (s *Server) Start() error {
 }
 
 // serveOpenAPI comes after PrepareRun, when everything static is installed.
-func (s *Server) serveOpenAPI() error {
+func (s *Server) serveOpenAPI() {
 	front, builtin := s.aggregate.GenericAPIServer, s.builtin.GenericAPIServer
 	serveBuiltinV2(builtin, s.generic.OpenAPIConfig)
-	if err := serveAggregatedV2(front, s.generic.OpenAPIConfig); err != nil {
-		return err
-	}
+	serveAggregatedV2(front, s.generic.OpenAPIConfig)
 	v3 := newOpenAPIV3(s.generic.OpenAPIV3Config, fingerprint(s.generic), s.crds.GenericAPIServer.OpenAPIV3VersionedService, front, builtin)
 	v3.register(front.Handler.NonGoRestfulMux)
-	return nil
+	// The definitions of all types, 6 MB, have served their turn; whoever needs them
+	// again makes them again.
+	s.generic.OpenAPIV3Config.Definitions = nil
 }
 
 // startInformers returns when all informers have their first listing.
