@@ -35,7 +35,7 @@ type entry[K comparable] struct {
 	byFlow   node[entry[K]]
 	byClass  node[entry[K]]
 	failures int32
-	run      int32 // index in Queue.running, or -1
+	run      int32 // index in Queue.runs, or -1
 	class    Class
 	state    state
 	leaving  bool // is in Queue.leaving

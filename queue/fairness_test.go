@@ -38,7 +38,7 @@ func TestFreshGoesBeforeListedOfOtherFlows(t *testing.T) {
 // TestWaitIsBoundedInDequeues checks the bound that the package comment states, over 1000 flows of which one
 // is poisoned: it always has thousands of keys waiting and gets several new ones for each that is handed out.
 func TestWaitIsBoundedInDequeues(t *testing.T) {
-	const seed, flows, dequeues = 7, 1000, 30_000
+	const seed, flows, dequeues = 7, 1000, 12_000
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	q := New(Config[string]{Flow: flowOf})

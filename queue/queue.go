@@ -165,6 +165,11 @@ func (q *Queue[K]) arrive(e *entry[K], class Class, at int64) {
 		q.adds++
 		q.order.place(e, class, at)
 	}
+	q.settlePlans(e)
+}
+
+// settlePlans drops what is planned for an entry that is due: the coming run stands for it.
+func (q *Queue[K]) settlePlans(e *entry[K]) {
 	if e.state == due {
 		q.cancel(e)
 	}
@@ -172,7 +177,7 @@ func (q *Queue[K]) arrive(e *entry[K], class Class, at int64) {
 
 // Get waits for a key and hands it out. The caller must call Done with the key when it has finished, also when it failed.
 // The error is ctx's when ctx has ended, and ErrShutDown when the queue is shut down; keys that still wait then are
-// not handed out.
+// not handed out. A key that was given to a waiting Get at the moment that ends it is returned, without an error.
 func (q *Queue[K]) Get(ctx context.Context) (Item[K], error) {
 	if err := ctx.Err(); err != nil {
 		return Item[K]{}, err
@@ -270,9 +275,7 @@ func (q *Queue[K]) Done(key K) {
 		q.tick(q.clock())
 		q.reruns--
 		q.order.place(e, e.class, q.now)
-		if e.state == due {
-			q.cancel(e)
-		}
+		q.settlePlans(e)
 		q.dispatch()
 	} else {
 		q.release(e)

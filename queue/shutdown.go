@@ -21,7 +21,7 @@ func (q *Queue[K]) ShutDown() {
 	q.empty(q.order.slack)
 	for _, r := range q.runs {
 		e := r.entry
-		e.state, e.delay, e.causes, e.failures = resting, nil, nil, 0
+		e.state, e.delay, e.causes, e.failures, e.leaving = resting, nil, nil, 0, false
 		e.flow = q.single
 		q.single.entries++
 		_, hash := q.entries.find(e.key)
