@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -22,6 +23,7 @@ import (
 // workloads are the controllers and nodes beside the API server.
 type workloads struct {
 	cancel      context.CancelFunc
+	shared      informers.SharedInformerFactory
 	controllers *workload.Controllers
 	nodes       *node.Nodes
 }
@@ -34,12 +36,11 @@ func startWorkloads(ctx context.Context, r *running, tokenKey crypto.Signer, con
 	w := &workloads{cancel: cancel}
 	err := w.start(ctx, lifetime, reach, workload.Config{
 		REST:        reach,
-		Informers:   r.server.Informers(),
 		Controllers: config.Controllers,
 		RootCA:      r.authority.PEM,
 		TokenKey:    tokenKey,
 		Logger:      logger,
-	}, nodesConfig(config, r, reach, logger))
+	}, nodesConfig(config, reach, logger))
 	if err != nil {
 		w.stop()
 		return nil, err
@@ -47,14 +48,19 @@ func startWorkloads(ctx context.Context, r *running, tokenKey crypto.Signer, con
 	return w, nil
 }
 
-func nodesConfig(config Config, r *running, reach *rest.Config, logger *slog.Logger) node.Config {
+func nodesConfig(config Config, reach *rest.Config, logger *slog.Logger) node.Config {
 	nodes := config.Nodes
-	nodes.REST, nodes.Informers, nodes.Logger = reach, r.server.Informers(), logger
+	nodes.REST, nodes.Logger = reach, logger
 	return nodes
 }
 
 func (w *workloads) start(ctx, lifetime context.Context, reach *rest.Config, controllers workload.Config, nodes node.Config) error {
 	var err error
+	// Not the server's, which run already: upstream's controllers finish their set-up after they have added their handlers.
+	if w.shared, err = workload.NewInformers(reach); err != nil {
+		return fmt.Errorf("making the informers of controllers and nodes: %w", err)
+	}
+	controllers.Informers, nodes.Informers = w.shared, w.shared
 	if w.controllers, err = workload.Start(lifetime, controllers); err != nil {
 		return fmt.Errorf("starting the controllers: %w", err)
 	}
@@ -105,7 +111,7 @@ func runs(selected []string, name string) bool {
 	return onlyExclusions || slices.Contains(selected, name)
 }
 
-// stop ends them; the server ends their informers.
+// stop ends them, informers last.
 func (w *workloads) stop() {
 	w.cancel()
 	if w.nodes != nil {
@@ -113,5 +119,8 @@ func (w *workloads) stop() {
 	}
 	if w.controllers != nil {
 		w.controllers.Wait()
+	}
+	if w.shared != nil {
+		w.shared.Shutdown()
 	}
 }
