@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand"
+	randv2 "math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
@@ -175,4 +176,42 @@ func onlyOneMetadata(data []byte) bool {
 	var numbers []int
 	_ = protoWalk(string(data), func(f protoField) bool { numbers = append(numbers, f.number); return true })
 	return len(numbers) > 0 && numbers[0] == 1 && !slices.Contains(numbers[1:], 1)
+}
+
+// Damaged bytes give errors, or other objects, but never a panic.
+func TestDamagedBytes(t *testing.T) {
+	rnd := randv2.New(randv2.NewPCG(uint64(testSeed(t)), 0))
+	f, err := newForm(scheme.Scheme, podKind, retention{owners: map[string]bool{"mine": true}})
+	must(err)
+	p := pod("a", "x", map[string]string{"a": "b", "c": `d"e`})
+	wire := map[encoding]string{encodingJSON: string(format{}.encode(p))}
+	data, err := p.Marshal()
+	must(err)
+	wire[encodingProto] = string(data)
+	for enc, data := range wire {
+		for range 5000 {
+			damaged := []byte(data)
+			for range 1 + rnd.IntN(3) {
+				switch i := rnd.IntN(len(damaged)); rnd.IntN(3) {
+				case 0:
+					damaged[i] = byte(rnd.Int())
+				case 1:
+					damaged = append(damaged[:i:i], damaged[min(len(damaged), i+1+rnd.IntN(8)):]...)
+				case 2:
+					damaged = append(damaged[:i:i], append([]byte(pick(rnd, `"`, `{`, `]`, `,`, `\`, "\xff")), damaged[i:]...)...)
+				}
+				if len(damaged) == 0 {
+					damaged = []byte{0}
+				}
+			}
+			_, _, _, _ = enc.list(string(damaged))
+			_, _, _ = enc.event(string(damaged))
+			if o, err := newObject(enc, string(damaged), f.keep); err == nil {
+				o.eachLabel(func(string, string) bool { return true })
+				_ = f.decode(o, &corev1.Pod{})
+				_ = f.decode(o, &metav1.PartialObjectMetadata{})
+				_ = Entry{o, f}.ManagedFields()
+			}
+		}
+	}
 }

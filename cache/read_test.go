@@ -291,7 +291,7 @@ func podImages(o runtime.Object) (images []string) {
 	return images
 }
 
-func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
+func pick[T any](rnd interface{ IntN(int) int }, of ...T) T { return of[rnd.IntN(len(of))] }
 
 func (h *harness) mustList(t *testing.T, o ListOptions) []corev1.Pod {
 	t.Helper()

@@ -166,13 +166,14 @@ func (f *field) elements(message string, start int, tag uint64, p unsafe.Pointer
 	}
 	var first unsafe.Pointer
 	if f.kind == text && f.typ == stringType {
-		s := make([]string, n)
-		*(*[]string)(p) = s
-		first = unsafe.Pointer(unsafe.SliceData(s))
+		texts := make([]string, n)
+		*(*[]string)(p) = texts
+		first = unsafe.Pointer(unsafe.SliceData(texts))
 	} else {
-		s := reflect.MakeSlice(f.container, n, n)
-		first = s.UnsafePointer()
-		*(*[]byte)(p) = unsafe.Slice((*byte)(first), n) // a slice header of any type: pointer, length, capacity
+		elements := reflect.NewAt(f.container, p).Elem()
+		elements.Grow(n)
+		elements.SetLen(n)
+		first = elements.UnsafePointer()
 	}
 	i, size := start, f.typ.Size()
 	for element := range uintptr(n) {
