@@ -2,16 +2,35 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
 
-// command runs one command line and returns what it printed and its exit code.
+// asCommand in the environment makes the test binary be the command itself.
+const asCommand = "SETPOINT_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(run(context.Background(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+	}
+	os.Exit(m.Run())
+}
+
+// command runs one command line in a process of its own, as a user does (kubectl sets up what a plane in the same process
+// uses, too), and returns what it printed and its exit code.
 func command(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), args, streams{in: strings.NewReader(""), out: &o, err: &e})
-	return o.String(), e.String(), code
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=yes")
+	cmd.Stdout, cmd.Stderr = &o, &e
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
 func TestCommandLine(t *testing.T) {

@@ -86,7 +86,7 @@ func (r *reconciler) ensure(ctx context.Context, foo *v1alpha1.Foo) (action, *ap
 			return create, nil, err
 		}
 		if act = decide(foo, named); act == create {
-			return create, nil, fmt.Errorf("Deployment %q came and went at once", made.Name)
+			return create, nil, fmt.Errorf("the Deployment %q came and went at once", made.Name)
 		}
 	}
 	if act == apply {
