@@ -29,7 +29,7 @@ func contents(s Snapshot[int]) map[string]Entry[int] {
 
 // TestModel runs random transactions and compares every reading method with the model, at the newest and at old revisions.
 func TestModel(t *testing.T) {
-	for keys, rounds := range map[int]int{5: 400, 300: 400, 20_000: 100} {
+	for keys, rounds := range map[int]int{5: 400, 300: 300, 20_000: 40} {
 		t.Run(fmt.Sprintf("keys=%d", keys), func(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
