@@ -103,17 +103,15 @@ func measureQueue(ctx context.Context) ([]report.Result, error) {
 	}
 	var results []report.Result
 	for _, f := range found {
-		peer, ns := queue.Peer(f.Steady)
-		r := report.Cost(f.ID, "ns", f.Steady[queue.Ours]).Against(ns, fmt.Sprintf("add+get+done with %d queued; peer: %s", f.Queued, peer))
+		peer, ns := f.Peer()
+		r := report.Cost(f.ID, "ns", f.Nanoseconds[queue.Ours]).Against(ns, fmt.Sprintf("add+get+done with %d queued; peer: %s", f.Queued, peer))
 		switch f.ID {
 		case "queue-1k":
 			r = r.AtMost(300)
 		case "queue-1m":
 			r = r.AtLeastRatio(2)
 		}
-		peer, ns = queue.Peer(f.Burst)
-		burst := report.Cost(f.ID+"-burst", "ns", f.Burst[queue.Ours]).Against(ns, fmt.Sprintf("%d at once, then all taken; peer: %s", f.Queued, peer))
-		results = append(results, r, burst)
+		results = append(results, r)
 	}
 	return results, nil
 }
