@@ -11,7 +11,9 @@ import (
 	"regexp"
 	"runtime"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/setpoint-dev/setpoint/bench/cached"
 	"github.com/setpoint-dev/setpoint/bench/edit"
@@ -62,6 +64,7 @@ func main() {
 	// What the servers and the peer log is not what is measured.
 	klog.LogToStderr(false)
 	klog.SetOutput(discard{})
+	ctrl.SetLogger(logr.Discard())
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
