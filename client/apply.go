@@ -38,7 +38,9 @@ func (c *Client) Apply(ctx context.Context, obj Object, opts ...ApplyOption) err
 }
 
 // apply applies want to the target or a subresource, and reads the answer into into.
-func (c *Client) apply(ctx context.Context, t target, subresource string, obj, into Object, want *unstructured.Unstructured, o writeOptions) error {
+func (c *Client) apply(
+	ctx context.Context, t target, subresource string, obj, into Object, want *unstructured.Unstructured, o writeOptions,
+) error {
 	what := verbOf("apply", subresource)
 	if err := o.check(t, obj); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

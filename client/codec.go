@@ -37,7 +37,8 @@ func newCodec(scheme *runtime.Scheme) (*codec, error) {
 	metav1.AddToGroupVersion(metaScheme, schema.GroupVersion{Version: "v1"})
 	return &codec{
 		scheme:       scheme,
-		json:         serializerjson.NewSerializerWithOptions(serializerjson.DefaultMetaFactory, scheme, scheme, serializerjson.SerializerOptions{}),
+		json: serializerjson.NewSerializerWithOptions(
+			serializerjson.DefaultMetaFactory, scheme, scheme, serializerjson.SerializerOptions{}),
 		proto:        protobuf.NewSerializer(scheme, scheme),
 		metaProto:    protobuf.NewSerializer(metaScheme, metaScheme),
 		negotiated:   serializer.NewCodecFactory(metaScheme).WithoutConversion(),

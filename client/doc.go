@@ -1,50 +1,51 @@
-// Package client reads and writes API objects: reads from the cache where it
-// covers the kind, writes to the server.
+// Package client reads and writes API objects: reads from the cache where it covers the kind,
+// writes to the server.
 //
-// A [Client] takes objects in three representations alike: Go types of its
-// scheme, *unstructured.Unstructured and *metav1.PartialObjectMetadata. Typed
-// objects of built-in kinds travel as protobuf, all others as JSON.
+// A [Client] takes objects in three representations alike: Go types of its scheme,
+// *unstructured.Unstructured and *metav1.PartialObjectMetadata. Typed objects of built-in kinds
+// travel as protobuf, all others as JSON.
 //
 // # Laws
 //
-// Nothing starts by itself. A read of a kind or namespace that the cache does not
-// cover goes to the server. It never starts a watch. [Live] makes any read go there.
+// Nothing starts by itself. A read of a kind or namespace that the cache does not cover goes to
+// the server. It never starts a watch. [Live] makes any read go there.
 //
-// Reads see own writes. A cached read first waits until the cache shows what
-// this client wrote under the key, or for a List in the namespace, in any
-// representation and by any verb. Precisely, for each write the cache must
+// Reads see own writes. A cached read first waits until the cache shows what this client wrote
+// under the key, or for a List in the namespace, in any representation and by any verb. Precisely,
+// for each write the cache must
 //
 //   - have reached the revision of the answer, if it can ever show the object;
 //   - hold no object of that UID, if the object was deleted, lost its last finalizer, or
 //     left the cache's selectors.
 //
-// Where the answer was lost, or tells nothing (DeleteAllOf), the next read asks the server
-// what is there now, and waits for that. It does the same after a write that the server
-// refused for a state that the cache does not show (AlreadyExists, NotFound, Conflict), so that
-// the next reconcile reads what this one failed on.
+// Where the answer was lost, or tells nothing (DeleteAllOf), the next read asks the server what is
+// there now, and waits for that. It does the same after a write that the server refused for a
+// state that the cache does not show (AlreadyExists, NotFound, Conflict), so that the next
+// reconcile reads what this one failed on.
 //
-// The wait is bounded: from [Config.OwnWriteWait] after the write on, reads go to the
-// server at once, with a metric and one log line, until the cache has caught up. They then
-// show only what the cache could show. [AllowStale] reads without waiting. Writes that the cache
-// will never show are not waited for. Revisions are compared as numbers of any length; for an API whose revisions
-// are no numbers there is no order to wait by, and reads may be stale. A lost write that reaches the server only after it was
-// asked cannot be known.
+// The wait is bounded: from [Config.OwnWriteWait] after the write on, reads go to the server at
+// once, with a metric and one log line, until the cache has caught up. They then show only what
+// the cache could show. [AllowStale] reads without waiting. Writes that the cache will never show
+// are not waited for. Revisions are compared as numbers of any length; for an API whose revisions
+// are no numbers there is no order to wait by, and reads may be stale. A lost write that reaches
+// the server only after it was asked cannot be known.
 //
-// No write without change. An [Client.Apply] is not sent when the cached object
-// has all its values and says that its field owner applied just these fields; an [Client.Update],
-// also of the status, when the cached object of that revision is
-// equal; a [Client.Patch] when it is empty. In doubt the request is sent. One case
-// is not told apart: applying values below a map that was applied as an empty map before, when somebody
-// else has set just these values, is taken for no change, so that this owner does not become their co-owner.
+// No write without change. An [Client.Apply] is not sent when the cached object has all its values
+// and says that its field owner applied just these fields; an [Client.Update], also of the status,
+// when the cached object of that revision is equal; a [Client.Patch] when it is empty. In doubt
+// the request is sent. One case is not told apart: applying values below a map that was applied as
+// an empty map before, when somebody else has set just these values, is taken for no change, so
+// that this owner does not become their co-owner.
 //
-// Destructive calls carry preconditions. [Client.Delete] deletes the UID that the passed object has;
-// [IfUnchanged] adds its revision. An error says when a precondition failed.
+// Destructive calls carry preconditions. [Client.Delete] deletes the UID that the passed object
+// has; [IfUnchanged] adds its revision. An error says when a precondition failed.
 //
 // One gate. Every request passes [Config.Gate] at the point where it leaves.
 //
 // # Concurrency and memory
 //
-// A Client may be used concurrently; it starts no goroutine. What it returns belongs to the caller. It remembers at most ten thousand written
-// keys of a resource that the cache has not shown yet; beyond that it bars cached reads of the whole resource
-// until the server was asked once.
+// A Client may be used concurrently; it starts no goroutine. What it returns belongs to the
+// caller. It remembers at most ten thousand written keys of a resource that the cache has not
+// shown yet; beyond that it bars cached reads of the whole resource until the server was asked
+// once.
 package client

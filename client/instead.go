@@ -22,7 +22,7 @@ func (c *Client) getInstead(ctx context.Context, t target, obj Object) error {
 	if err := c.getLive(ctx, t, "", fresh); err != nil {
 		return err
 	}
-	if !c.cache.Matches(t.gvk, fresh) {
+	if c.outside(t, fresh) {
 		return apierrors.NewNotFound(t.mapping.Resource.GroupResource(), t.key.Name)
 	}
 	assign(obj, fresh)
@@ -58,7 +58,7 @@ func (c *Client) keep(t target, from, list ObjectList, selector fields.Selector,
 	}
 	kept := []runtime.Object{}
 	for _, item := range items {
-		if obj, ok := item.(Object); !ok || !c.cache.Matches(t.gvk, obj) || limit > 0 && int64(len(kept)) == limit {
+		if obj, ok := item.(Object); !ok || c.outside(t, obj) || limit > 0 && int64(len(kept)) == limit {
 			continue
 		}
 		if !selector.Empty() {
@@ -76,6 +76,12 @@ func (c *Client) keep(t target, from, list ObjectList, selector fields.Selector,
 	list.GetObjectKind().SetGroupVersionKind(t.gvk.GroupVersion().WithKind(t.gvk.Kind + "List"))
 	list.SetResourceVersion(from.GetResourceVersion())
 	return meta.SetList(list, kept)
+}
+
+// outside reports whether the cache would never show the object. A kind whose watch was closed
+// meanwhile has no scope any more.
+func (c *Client) outside(t target, obj Object) bool {
+	return c.cache.Covers(t.gvk, "") && !c.cache.Matches(t.gvk, obj)
 }
 
 // indexed returns the selector if the server may not know all of it, else one that selects everything.

@@ -1,9 +1,9 @@
-// Package condition keeps the conditions of an object's status, as the API conventions want
-// them: one of each type, with a transition time that moves only when the
-// status does, and the generation of the object that was looked at.
+// Package condition keeps the conditions of an object's status, as the API conventions want them:
+// one of each type, with a transition time that moves only when the status does, and the
+// generation of the object that was looked at.
 //
-// The functions work on the slice in memory. Its elements are kept sorted by type, so that
-// the same conditions always give the same status, whoever set them in whatever order.
+// The functions work on the slice in memory. Its elements are kept sorted by type, so that the
+// same conditions always give the same status, whoever set them in whatever order.
 package condition
 
 import (
@@ -14,11 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Set adds c, or replaces the condition of its type, and reports whether that
-// changed anything. LastTransitionTime becomes c's, or now if that is zero,
-// when the condition is new or its status changes; else it stays. c should
-// carry the object's generation as its ObservedGeneration, and a Reason, which the API
-// requires.
+// Set adds c, or replaces the condition of its type, and reports whether that changed anything.
+// LastTransitionTime becomes c's, or now if that is zero, when the condition is new or its status
+// changes; else it stays. c should carry the object's generation as its ObservedGeneration, and a
+// Reason, which the API requires.
 func Set(conditions *[]metav1.Condition, c metav1.Condition) (changed bool) {
 	at, found := find(*conditions, c.Type)
 	if found && (*conditions)[at].Status == c.Status {
@@ -55,15 +54,15 @@ func Get(conditions []metav1.Condition, conditionType string) (c metav1.Conditio
 	return conditions[at], true
 }
 
-// IsTrue reports whether the condition of that type is there and true. It may be about an
-// older generation: see [IsTrueFor].
+// IsTrue reports whether the condition of that type is there and true. It may be about an older
+// generation: see [IsTrueFor].
 func IsTrue(conditions []metav1.Condition, conditionType string) bool {
 	c, _ := Get(conditions, conditionType)
 	return c.Status == metav1.ConditionTrue
 }
 
-// IsTrueFor reports whether the condition of that type is true of that
-// generation of the object, or of a later one.
+// IsTrueFor reports whether the condition of that type is true of that generation of the object,
+// or of a later one.
 func IsTrueFor(conditions []metav1.Condition, conditionType string, generation int64) bool {
 	c, _ := Get(conditions, conditionType)
 	return c.Status == metav1.ConditionTrue && c.ObservedGeneration >= generation

@@ -1,17 +1,16 @@
-// Package finalizer keeps finalizers, by which a controller learns of a deletion before
-// it happens and can clean up what the garbage collector does not know.
+// Package finalizer keeps finalizers, by which a controller learns of a deletion before it happens
+// and can clean up what the garbage collector does not know.
 //
-// A finalizer must be there before the first effect that needs cleaning up:
-// [Ensure] first, then act. It cannot be added to an object that is being
-// deleted, which the API forbids, so that Ensure leaves such an object alone.
+// A finalizer must be there before the first effect that needs cleaning up: [Ensure] first, then
+// act. It cannot be added to an object that is being deleted, which the API forbids, so that
+// Ensure leaves such an object alone.
 //
 // Finalizers are changed by patches under an optimistic lock, since the list is shared with
-// others: neither a concurrent change nor any other field of the object is overwritten.
-// The object is then set to the server's answer, so that it can be written
-// again; local changes to it are lost, so they come after.
+// others: neither a concurrent change nor any other field of the object is overwritten. The object
+// is then set to the server's answer, so that it can be written again; local changes to it are
+// lost, so they come after.
 //
-// Package steps runs cleanups in their declared order and removes each one's finalizer
-// after it.
+// Package steps runs cleanups in their declared order and removes each one's finalizer after it.
 package finalizer
 
 import (
@@ -49,9 +48,9 @@ func Ensure(ctx context.Context, c *client.Client, obj client.Object, names ...s
 	return true, nil
 }
 
-// Remove removes the finalizers from obj, at the server and in obj. When the last one of an
-// object that is being deleted is removed, the object is gone. It does nothing
-// when obj has none of them or is gone already.
+// Remove removes the finalizers from obj, at the server and in obj. When the last one of an object
+// that is being deleted is removed, the object is gone. It does nothing when obj has none of them
+// or is gone already.
 func Remove(ctx context.Context, c *client.Client, obj client.Object, names ...string) error {
 	kept := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(have string) bool { return slices.Contains(names, have) })
 	if len(kept) == len(obj.GetFinalizers()) {

@@ -34,8 +34,8 @@ func Adopt(ctx context.Context, c *client.Client, owner, child client.Object) er
 	return patch(ctx, c, child, adopted.GetOwnerReferences())
 }
 
-// Release removes the references to owner from an object, at the server: the object stays when owner is deleted. It does nothing
-// if there are none, or if the object is gone.
+// Release removes the references to owner from an object, at the server: the object stays when
+// owner is deleted. It does nothing if there are none, or if the object is gone.
 func Release(ctx context.Context, c *client.Client, owner, child client.Object) error {
 	released := child.DeepCopyObject().(client.Object)
 	if !RemoveOwner(owner, released) {
@@ -44,8 +44,8 @@ func Release(ctx context.Context, c *client.Client, owner, child client.Object) 
 	return client.IgnoreNotFound(patch(ctx, c, child, released.GetOwnerReferences()))
 }
 
-// Orphan releases all the children, so that owner can be deleted without them. It
-// tries all of them and returns all errors.
+// Orphan releases all the children, so that owner can be deleted without them. It tries all of
+// them and returns all errors.
 func Orphan[T client.Object](ctx context.Context, c *client.Client, owner client.Object, children ...T) error {
 	var errs []error
 	for _, child := range children {
@@ -73,7 +73,8 @@ func stillThere(ctx context.Context, c *client.Client, owner client.Object) erro
 	return nil
 }
 
-// patch replaces the owner references of the very child that was looked at, in the state it was in.
+// patch replaces the owner references of the very child that was looked at, in the state it was
+// in.
 func patch(ctx context.Context, c *client.Client, child client.Object, refs []metav1.OwnerReference) error {
 	if child.GetUID() == "" || child.GetResourceVersion() == "" {
 		return fmt.Errorf("%T %s has no UID and resourceVersion: read it first", child, client.KeyOf(child))

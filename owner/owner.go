@@ -1,17 +1,15 @@
-// Package owner keeps the owner references by which the garbage collector and
-// controllers know what belongs to what.
+// Package owner keeps the owner references by which the garbage collector and controllers know
+// what belongs to what.
 //
-// An owner is meant by its UID. A name proves nothing: the owner may have been
-// deleted and made anew, and the new one has none of the old one's children
-// until it adopts them.
+// An owner is meant by its UID. A name proves nothing: the owner may have been deleted and made
+// anew, and the new one has none of the old one's children until it adopts them.
 //
-// A namespaced object can own only objects of its own namespace; the garbage
-// collector would delete any other child for lack of an owner. The functions
-// here refuse such references.
+// A namespaced object can own only objects of its own namespace; the garbage collector would
+// delete any other child for lack of an owner. The functions here refuse such references.
 //
-// [SetController] and [AddOwner] change an object in memory, for one that is about to be created or applied. [Adopt], [Release] and
-// [Orphan] change an object at the server, by a patch that names the object's UID and resourceVersion and nothing but
-// its owner references.
+// [SetController] and [AddOwner] change an object in memory, for one that is about to be created
+// or applied. [Adopt], [Release] and [Orphan] change an object at the server, by a patch that
+// names the object's UID and resourceVersion and nothing but its owner references.
 package owner
 
 import (
@@ -36,10 +34,10 @@ func (e *OwnedError) Error() string {
 		e.Object, client.KeyOf(e.Object), e.Controller.Kind, e.Controller.Name, e.Controller.UID)
 }
 
-// SetController makes owner the controller of child, in memory: the garbage collector deletes child
-// once owner is gone, and a foreground deletion of owner waits for child. It fails with an
-// *[OwnedError] if child has another controller. The owner must exist at the
-// server already, since the reference needs its UID.
+// SetController makes owner the controller of child, in memory: the garbage collector deletes
+// child once owner is gone, and a foreground deletion of owner waits for child. It fails with an
+// *[OwnedError] if child has another controller. The owner must exist at the server already, since
+// the reference needs its UID.
 func SetController(owner, child client.Object, scheme *runtime.Scheme) error {
 	ref, err := reference(owner, child, scheme)
 	if err != nil {
@@ -54,8 +52,9 @@ func SetController(owner, child client.Object, scheme *runtime.Scheme) error {
 	return nil
 }
 
-// AddOwner makes owner one of the owners of child, in memory: the garbage collector deletes child once
-// all its owners are gone. A reference to owner that is there already, as a controller or not, is kept.
+// AddOwner makes owner one of the owners of child, in memory: the garbage collector deletes child
+// once all its owners are gone. A reference to owner that is there already, as a controller or
+// not, is kept.
 func AddOwner(owner, child client.Object, scheme *runtime.Scheme) error {
 	ref, err := reference(owner, child, scheme)
 	if err != nil {
@@ -67,8 +66,8 @@ func AddOwner(owner, child client.Object, scheme *runtime.Scheme) error {
 	return nil
 }
 
-// RemoveOwner removes the references to owner from child, in memory, and
-// reports whether there were any.
+// RemoveOwner removes the references to owner from child, in memory, and reports whether there
+// were any.
 func RemoveOwner(owner, child metav1.Object) bool {
 	refs := child.GetOwnerReferences()
 	kept := slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
@@ -104,15 +103,18 @@ func IsOwnedBy(obj, owner metav1.Object) bool {
 
 // reference is a plain reference to owner, checked to be one that child may have.
 func reference(owner, child client.Object, scheme *runtime.Scheme) (metav1.OwnerReference, error) {
+	var none metav1.OwnerReference
 	gvk, err := client.KindOf(owner, scheme)
 	if err != nil {
-		return metav1.OwnerReference{}, fmt.Errorf("owner of %T %s: %w", child, client.KeyOf(child), err)
+		return none, fmt.Errorf("owner of %T %s: %w", child, client.KeyOf(child), err)
 	}
 	switch {
 	case owner.GetUID() == "":
-		return metav1.OwnerReference{}, fmt.Errorf("%s %s cannot own anything yet: it has no UID, so it must be created or read first", gvk.Kind, client.KeyOf(owner))
+		return none, fmt.Errorf("%s %s cannot own anything yet: it has no UID, so it must be created or read first",
+			gvk.Kind, client.KeyOf(owner))
 	case owner.GetNamespace() != "" && child.GetNamespace() != owner.GetNamespace():
-		return metav1.OwnerReference{}, fmt.Errorf("%s %s cannot own %T %s, which is not in its namespace: the garbage collector would delete it; use a finalizer, or a cluster-scoped owner",
+		return none, fmt.Errorf("%s %s cannot own %T %s, which is not in its namespace: "+
+			"the garbage collector would delete it; use a finalizer, or a cluster-scoped owner",
 			gvk.Kind, client.KeyOf(owner), child, client.KeyOf(child))
 	}
 	return metav1.OwnerReference{

@@ -1,5 +1,5 @@
-// Package steps writes a reconcile as a list of steps that run in order, each
-// of which may end it early.
+// Package steps writes a reconcile as a list of steps that run in order, each of which may end it
+// early.
 //
 //	func (r *reconciler) Reconcile(ctx context.Context, db *v1.Database) (setpoint.Result, error) {
 //		return steps.Run(ctx, db,
@@ -16,18 +16,19 @@
 //
 // # Laws
 //
-// Each run starts at the first step. A step must therefore be idempotent: it
-// looks at what is, and does what is missing. Steps remember nothing between
-// runs, so a restart of the process loses nothing.
+// Each run starts at the first step. A step must therefore be idempotent: it looks at what is, and
+// does what is missing. Steps remember nothing between runs, so a restart of the process loses
+// nothing.
 //
-// [Do] steps run only while the object lives. [Finalizer] steps add their finalizer while it lives, and clean up once it
-// is being deleted, in the order in which they are declared; a finalizer cannot be added to an object that is being
-// deleted, and never is. They must come before the first Do step, because a
-// finalizer that comes after an effect may come too late to clean it up.
+// [Do] steps run only while the object lives. [Finalizer] steps add their finalizer while it
+// lives, and clean up once it is being deleted, in the order in which they are declared; a
+// finalizer cannot be added to an object that is being deleted, and never is. They must come
+// before the first Do step, because a finalizer that comes after an effect may come too late to
+// clean it up.
 //
-// [Last] steps run after all others, however those ended, so that the status tells of a run that stopped
-// early. They do not run once the object is gone.
+// [Last] steps run after all others, however those ended, so that the status tells of a run that
+// stopped early. They do not run once the object is gone.
 //
-// A step that returns an error ends the run with that error, under the step's name. Steps run one after the other in the
-// caller's goroutine; the package keeps no state.
+// A step that returns an error ends the run with that error, under the step's name. Steps run one
+// after the other in the caller's goroutine; the package keeps no state.
 package steps

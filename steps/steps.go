@@ -143,7 +143,8 @@ func check[T client.Object](steps []Step[T]) error {
 	for _, step := range steps {
 		switch {
 		case step.deleting != nil && effect != "":
-			return setpoint.Terminal(fmt.Errorf("steps: %s comes after step %q, whose effect it could come too late to clean up: put it first", step.name, effect))
+			return setpoint.Terminal(fmt.Errorf(
+				"steps: %s comes after step %q, whose effect it could come too late to clean up: put it first", step.name, effect))
 		case step.deleting == nil && step.last == nil && effect == "":
 			effect = step.name
 		}

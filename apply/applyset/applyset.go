@@ -18,11 +18,10 @@ const (
 	Annotation = "applyset.setpoint.dev/places"
 )
 
-// Apply applies the members by server-side apply, taking over fields that others
-// own, and then deletes former members. parent must exist at the server; it is set to the server's answer
-// when its annotation changes. Each member is given the label and, if the
-// parent can own it, the owner reference, and is then set to the server's answer.
-// With no members all former ones are deleted.
+// Apply applies the members by server-side apply, taking over fields that others own, and then
+// deletes former members. parent must exist at the server; it is set to the server's answer when
+// its annotation changes. Each member is given the label and, if the parent can own it, the owner
+// reference, and is then set to the server's answer. With no members all former ones are deleted.
 func Apply(ctx context.Context, c *client.Client, parent client.Object, members ...client.Object) error {
 	s := &set{client: c, parent: parent, members: map[member]bool{}}
 	if err := s.enter(members); err != nil {
