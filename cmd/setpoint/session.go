@@ -15,13 +15,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/setpoint-dev/setpoint/cache"
 	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/node"
 )
@@ -231,60 +228,6 @@ func (u *session) runOperators(ctx context.Context) {
 func (u *session) ready() {
 	fmt.Fprintf(u.streams.out, "ready in %d ms: https://%s, kubeconfig %s\n",
 		time.Since(u.began).Milliseconds(), u.record.Address, u.record.Kubeconfig)
-}
-
-// applyAndShow applies manifests and shows what becomes of them until they are ready.
-func (u *session) applyAndShow(ctx context.Context, manifests []manifest) error {
-	if len(manifests) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	// Everything is watched unstructured, whether its type is known or not.
-	objects, err := cache.New(cache.Config{REST: u.config, HTTP: u.client, Scheme: runtime.NewScheme(), Mapper: u.applier.mapper, Logger: u.logger})
-	if err != nil {
-		return err
-	}
-	t := newTracker()
-	watched := map[schema.GroupVersionKind]bool{}
-	follow := func(gvk schema.GroupVersionKind) {
-		if watched[gvk] {
-			return
-		}
-		watched[gvk] = true
-		if _, err := objects.Watch(gvk, t.observe); err != nil {
-			cancel(fmt.Errorf("watching %s: %w", gvk.Kind, err))
-		}
-	}
-	for _, gvk := range madeKinds() {
-		follow(gvk)
-	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel(nil)
-	running.Go(func() {
-		if err := objects.Run(ctx); err != nil {
-			cancel(fmt.Errorf("watching what was applied: %w", err))
-		}
-	})
-	err = u.applier.apply(ctx, manifests, func(o *unstructured.Unstructured, reported bool) {
-		t.add(o, reported)
-		follow(o.GroupVersionKind())
-	})
-	if err != nil {
-		return err
-	}
-	return converge(ctx, t, u.screen)
-}
-
-// madeKinds are the kinds that controllers make of others and that people want to see come up.
-func madeKinds() []schema.GroupVersionKind {
-	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
-	return []schema.GroupVersionKind{
-		apps.WithKind("Deployment"), apps.WithKind("ReplicaSet"), apps.WithKind("StatefulSet"), apps.WithKind("DaemonSet"),
-		{Group: "batch", Version: "v1", Kind: "Job"},
-		{Version: "v1", Kind: "Pod"},
-	}
 }
 
 // stop ends everything, within stopLimit.
