@@ -13,14 +13,13 @@ import (
 	"github.com/setpoint-dev/setpoint/apply"
 )
 
-// Apply declares the fields of obj as wanted, by server-side apply: the object
-// is created if it does not exist, fields that this owner applied before and
-// that are missing now are removed, and fields of others stay. What a typed obj declares
-// is what [apply.From] takes from it. If obj has a UID, only the object of that
-// UID is changed, and none is created.
+// Apply declares the fields of obj as wanted, by server-side apply: the object is created if it
+// does not exist, fields that this owner applied before and that are missing now are removed, and
+// fields of others stay. What a typed obj declares is what [apply.From] takes from it. If obj has
+// a UID, only the object of that UID is changed, and none is created.
 //
-// An Apply that would change nothing, judged by the cache, is not sent: obj is
-// then set to the cached object.
+// An Apply that would change nothing, judged by the cache, is not sent: obj is then set to the
+// cached object.
 func (c *Client) Apply(ctx context.Context, obj Object, opts ...ApplyOption) error {
 	var o writeOptions
 	for _, opt := range opts {
@@ -72,10 +71,9 @@ func (c *Client) apply(
 	})
 }
 
-// isApplied reports whether applying want would surely change nothing: the cache
-// has everything this client wrote, and the cached object has all wanted values and
-// says that the owner applied just these fields. It then sets obj to the cached
-// object.
+// isApplied reports whether applying want would surely change nothing: the cache has everything
+// this client wrote, and the cached object has all wanted values and says that the owner applied
+// just these fields. It then sets obj to the cached object.
 func (c *Client) isApplied(t target, subresource string, obj Object, want *unstructured.Unstructured, owner string) bool {
 	if c.cache == nil || !c.settled(t) {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/setpoint-dev/setpoint/cache"
 )
 
-// maxAsks is how many keys of unknown state one read asks the server about before it
-// goes live itself.
+// maxAsks is how many keys of unknown state one read asks the server about before it goes live
+// itself.
 const maxAsks = 16
 
 var (
@@ -37,8 +37,8 @@ const (
 	insteadOfCache               // it is, but the cache does not catch up in time
 )
 
-// readCache answers a read from the cache, after waiting for what this client wrote
-// in the target, or says where to read instead.
+// readCache answers a read from the cache, after waiting for what this client wrote in the target,
+// or says where to read instead.
 func (c *Client) readCache(ctx context.Context, t target, o getOptions, read func(context.Context) error) (source, error) {
 	if c.cache == nil || o.live || !c.cache.Covers(t.gvk, t.key.Namespace) {
 		return fromServer, nil
@@ -59,8 +59,8 @@ func (c *Client) readCache(ctx context.Context, t target, o getOptions, read fun
 	return c.readListed(ctx, t, read)
 }
 
-// readListed reads from the cache, and waits for its first listing no longer than for an
-// own write: a watch may fail for ever.
+// readListed reads from the cache, and waits for its first listing no longer than for an own
+// write: a watch may fail for ever.
 func (c *Client) readListed(ctx context.Context, t target, read func(context.Context) error) (source, error) {
 	// A context that has ended makes the read answer at once if it can.
 	err := read(c.own.ended)
@@ -81,8 +81,8 @@ func (c *Client) readListed(ctx context.Context, t target, read func(context.Con
 	return fromCache, err
 }
 
-// catchUp waits until the cache has the writes, each until its own time is up,
-// and reports whether it is still behind.
+// catchUp waits until the cache has the writes, each until its own time is up, and reports whether
+// it is still behind.
 func (c *Client) catchUp(ctx context.Context, t target, writes []write) (behind bool, err error) {
 	resource := t.mapping.Resource.GroupResource()
 	if known, err := c.askAll(ctx, t, writes); err != nil {
@@ -107,9 +107,9 @@ func (c *Client) catchUp(ctx context.Context, t target, writes []write) (behind 
 	return false, nil
 }
 
-// fellBehind says once that the cache does not show a write in time. An object that
-// should be gone is asked about again: it may be kept after all, as a namespace is by
-// finalizers that are not in its metadata.
+// fellBehind says once that the cache does not show a write in time. An object that should be gone
+// is asked about again: it may be kept after all, as a namespace is by finalizers that are not in
+// its metadata.
 func (c *Client) fellBehind(ctx context.Context, t target, w write, err error) {
 	if w.told {
 		return
@@ -122,8 +122,8 @@ func (c *Client) fellBehind(ctx context.Context, t target, w write, err error) {
 		"kind", t.gvk.Kind, "namespace", w.key.Namespace, "name", w.key.Name, "revision", w.revision, "error", err)
 }
 
-// askAll asks the server about the keys whose state is not known, and reports whether there were any. The
-// error is that of a request.
+// askAll asks the server about the keys whose state is not known, and reports whether there were
+// any. The error is that of a request.
 func (c *Client) askAll(ctx context.Context, t target, writes []write) (asked bool, err error) {
 	asks := 0
 	for _, w := range writes {
@@ -143,12 +143,11 @@ func (c *Client) askAll(ctx context.Context, t target, writes []write) (asked bo
 	return asks > 0, nil
 }
 
-// ask finds out what the cache must show under a key, or under all keys of a
-// collection, by reading the metadata that the server has now.
+// ask finds out what the cache must show under a key, or under all keys of a collection, by
+// reading the metadata that the server has now.
 //
-// What the cache shows is read first: an object that the cache has and the
-// server has not (or has outside the cache's selectors) is then surely leaving
-// the cache, rather than created in between.
+// What the cache shows is read first: an object that the cache has and the server has not (or has
+// outside the cache's selectors) is then surely leaving the cache, rather than created in between.
 func (c *Client) ask(ctx context.Context, t target, w write) error {
 	shown, err := c.shown(ctx, t, w)
 	if err != nil {
@@ -186,8 +185,8 @@ func (c *Client) ask(ctx context.Context, t target, w write) error {
 	return nil
 }
 
-// shown returns the UIDs of the objects that the cache shows under the key or in the
-// collection, or may yet show because this client wrote them.
+// shown returns the UIDs of the objects that the cache shows under the key or in the collection,
+// or may yet show because this client wrote them.
 func (c *Client) shown(ctx context.Context, t target, w write) (map[types.NamespacedName]types.UID, error) {
 	shown := map[types.NamespacedName]types.UID{}
 	if w.key.Name != "" {

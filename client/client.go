@@ -21,12 +21,10 @@ import (
 
 // Config says which server a Client talks to and what it does by default.
 type Config struct {
-	// REST reaches the API server. Required. A zero QPS means no client-side
-	// rate limit.
+	// REST reaches the API server. Required. A zero QPS means no client-side rate limit.
 	REST *rest.Config
 
-	// HTTP is the client to send requests with; it must have been made from
-	// REST. Nil makes one.
+	// HTTP is the client to send requests with; it must have been made from REST. Nil makes one.
 	HTTP *http.Client
 
 	// Scheme maps kinds to Go types. Nil is the scheme of the built-in kinds.
@@ -35,18 +33,16 @@ type Config struct {
 	// Mapper maps kinds to resources. Nil is [NewMapper].
 	Mapper meta.RESTMapper
 
-	// Cache answers reads of the kinds that are watched. Nil makes every
-	// read live.
+	// Cache answers reads of the kinds that are watched. Nil makes every read live.
 	Cache *cache.Cache
 
-	// FieldOwner names the manager of the fields that are written. Empty leaves it to
-	// the server to derive one from the user agent; Apply then needs the option.
-	// The cache must list it in its FieldOwners for Apply to recognise that it
-	// would change nothing.
+	// FieldOwner names the manager of the fields that are written. Empty leaves it to the server
+	// to derive one from the user agent; Apply then needs the option. The cache must list it in
+	// its FieldOwners for Apply to recognise that it would change nothing.
 	FieldOwner string
 
-	// OwnWriteWait is the longest time, counted from the write, that cached
-	// reads wait for it to reach the cache before they go to the server. Zero is 2 s.
+	// OwnWriteWait is the longest time, counted from the write, that cached reads wait for it to
+	// reach the cache before they go to the server. Zero is 2 s.
 	OwnWriteWait time.Duration
 
 	// Gate sees every request before it leaves. Nil lets all pass.
@@ -61,10 +57,10 @@ type Config struct {
 
 const defaultOwnWriteWait = 2 * time.Second
 
-// Client reads and writes API objects. Its methods may be called concurrently,
-// though not with the same object. A method that returns no error has set the passed
-// object to what the server or the cache answered, nothing of what it held
-// before remaining; a method that fails leaves it as it was, but for its kind.
+// Client reads and writes API objects. Its methods may be called concurrently, though not with the
+// same object. A method that returns no error has set the passed object to what the server or the
+// cache answered, nothing of what it held before remaining; a method that fails leaves it as it
+// was, but for its kind.
 type Client struct {
 	scheme     *runtime.Scheme
 	mapper     meta.RESTMapper
@@ -154,8 +150,8 @@ func (c *Client) GroupVersionKind(obj runtime.Object) (schema.GroupVersionKind, 
 	return KindOf(obj, c.scheme)
 }
 
-// IsNamespaced reports whether the objects of obj's kind live in namespaces. It
-// may have to ask the server.
+// IsNamespaced reports whether the objects of obj's kind live in namespaces. It may have to ask
+// the server.
 func (c *Client) IsNamespaced(obj runtime.Object) (bool, error) {
 	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {
@@ -181,8 +177,8 @@ func (c *Client) target(gvk schema.GroupVersionKind, key types.NamespacedName) (
 	return t, nil
 }
 
-// targetOf is the target of an object by its own name, which must be complete
-// unless the server is to generate it.
+// targetOf is the target of an object by its own name, which must be complete unless the server is
+// to generate it.
 func (c *Client) targetOf(obj Object, generated bool) (target, error) {
 	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {

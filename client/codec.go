@@ -18,9 +18,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// codec encodes what is sent and decodes what is answered: protobuf for Go types
-// of built-in kinds, JSON for all else, and metadata alone for
-// PartialObjectMetadata.
+// codec encodes what is sent and decodes what is answered: protobuf for Go types of built-in
+// kinds, JSON for all else, and metadata alone for PartialObjectMetadata.
 type codec struct {
 	scheme       *runtime.Scheme
 	json, proto  runtime.Serializer
@@ -36,7 +35,7 @@ func newCodec(scheme *runtime.Scheme) (*codec, error) {
 	}
 	metav1.AddToGroupVersion(metaScheme, schema.GroupVersion{Version: "v1"})
 	return &codec{
-		scheme:       scheme,
+		scheme: scheme,
 		json: serializerjson.NewSerializerWithOptions(
 			serializerjson.DefaultMetaFactory, scheme, scheme, serializerjson.SerializerOptions{}),
 		proto:        protobuf.NewSerializer(scheme, scheme),
@@ -66,9 +65,8 @@ func (c *codec) accept(obj runtime.Object, gvk schema.GroupVersionKind) string {
 	return runtime.ContentTypeJSON
 }
 
-// speaksProtobuf reports whether both the server and the Go type know
-// protobuf. Servers offer it for built-in kinds alone, so a type's methods are
-// not enough.
+// speaksProtobuf reports whether both the server and the Go type know protobuf. Servers offer it
+// for built-in kinds alone, so a type's methods are not enough.
 func (c *codec) speaksProtobuf(obj runtime.Object, gvk schema.GroupVersionKind) bool {
 	_, ok := obj.(interface{ Unmarshal([]byte) error })
 	return ok && isTyped(obj) && c.builtInKinds.Recognizes(gvk)
@@ -91,8 +89,8 @@ func (c *codec) encode(obj runtime.Object, gvk schema.GroupVersionKind) (body []
 	return body, runtime.ContentTypeJSON, nil
 }
 
-// decode returns a new object of the type of like. It reports false when the
-// body is that of another kind, as the Status that answers a Delete.
+// decode returns a new object of the type of like. It reports false when the body is that of
+// another kind, as the Status that answers a Delete.
 func (c *codec) decode(body []byte, contentType string, like runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, bool, error) {
 	fresh := newLike(like)
 	media, _, err := mime.ParseMediaType(contentType)

@@ -9,14 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// declares reports whether applying want would leave the object live, and the
-// applier's field set, as they are: want has exactly the fields of the set, and
-// live has the same values in them. In doubt it says no.
+// declares reports whether applying want would leave the object live, and the applier's field set,
+// as they are: want has exactly the fields of the set, and live has the same values in them. In
+// doubt it says no.
 //
-// The set is FieldsV1: "f:name" is a field, `k:{"name":"x"}` an item of a list
-// by its keys, `v:"x"` an item of a set, "." the thing itself; a thing without
-// anything below it is owned as a whole. The set thus tells how the schema
-// treats each list, so no schema is needed.
+// The set is FieldsV1: "f:name" is a field, `k:{"name":"x"}` an item of a list by its keys,
+// `v:"x"` an item of a set, "." the thing itself; a thing without anything below it is owned as a
+// whole. The set thus tells how the schema treats each list, so no schema is needed.
 func declares(set, want, live map[string]any) bool {
 	want = without(want, "apiVersion", "kind")
 	if metadata, ok := want["metadata"].(map[string]any); ok {
@@ -81,8 +80,8 @@ func declaresFields(set, want, live map[string]any) bool {
 	return fields == len(want)
 }
 
-// declaresItems compares a list whose items are owned one by one. The wanted items must
-// stand in live in the same order, since apply would move them.
+// declaresItems compares a list whose items are owned one by one. The wanted items must stand in
+// live in the same order, since apply would move them.
 func declaresItems(set map[string]any, want, live []any) bool {
 	paths := 0
 	for path := range set {
@@ -113,8 +112,8 @@ func declaresItems(set map[string]any, want, live []any) bool {
 	return true
 }
 
-// itemSet is the set below an item. An item of a set of scalars has nothing
-// below it, and is compared as a whole.
+// itemSet is the set below an item. An item of a set of scalars has nothing below it, and is
+// compared as a whole.
 func itemSet(path string, below any) map[string]any {
 	if strings.HasPrefix(path, "v:") {
 		return nil
@@ -122,9 +121,9 @@ func itemSet(path string, below any) map[string]any {
 	return asObject(below)
 }
 
-// pathOf finds the one path of the set that the wanted item stands for. An item may lack
-// a key that the schema gives a default; then the set does not have that key's field
-// below the path either, unless the item is owned as a whole.
+// pathOf finds the one path of the set that the wanted item stands for. An item may lack a key
+// that the schema gives a default; then the set does not have that key's field below the path
+// either, unless the item is owned as a whole.
 func pathOf(set map[string]any, taken map[string]bool, wanted any) (path string, ok bool) {
 	for candidate, below := range set {
 		if candidate == "." || taken[candidate] || !standsFor(candidate, asObject(below), wanted) {
@@ -239,7 +238,8 @@ func number(value any) (float64, bool) {
 // sameObject reports whether two objects of one type do not differ at all.
 func sameObject(a, b Object) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// sameForStatus reports whether two objects do not differ in what a write of their status can change.
+// sameForStatus reports whether two objects do not differ in what a write of their status can
+// change.
 func sameForStatus(a, b Object) bool {
 	return equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) &&
 		equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations()) &&

@@ -11,9 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Delete deletes the object, and leaves obj as it is. If obj has a UID, only the
-// object of that UID is deleted: otherwise a stale read could delete a
-// successor of the same name.
+// Delete deletes the object, and leaves obj as it is. If obj has a UID, only the object of that
+// UID is deleted: otherwise a stale read could delete a successor of the same name.
 func (c *Client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
 	var o deleteOptions
 	for _, opt := range opts {
@@ -45,8 +44,8 @@ func (c *Client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 	return nil
 }
 
-// deleted remembers a deletion that the server has answered: with the
-// object, at the revision of its deletion or of its being marked for it, or with a Status that names the UID.
+// deleted remembers a deletion that the server has answered: with the object, at the revision of
+// its deletion or of its being marked for it, or with a Status that names the UID.
 func (c *Client) deleted(t target, w change, got answer) {
 	var obj metav1.PartialObjectMetadata
 	var status metav1.Status
@@ -62,7 +61,8 @@ func (c *Client) deleted(t target, w change, got answer) {
 	}
 }
 
-// DeleteAllOf deletes the selected objects of obj's kind, in one namespace if the kind has namespaces.
+// DeleteAllOf deletes the selected objects of obj's kind, in one namespace if the kind has
+// namespaces.
 func (c *Client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
 	var o deleteAllOfOptions
 	for _, opt := range opts {
@@ -93,16 +93,16 @@ func (c *Client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	if errors.Is(err, ErrNotSent) && !got.sent {
 		return nil
 	}
-	// The answer does not say which objects are gone and which are only marked,
-	// nor at which revision, so that is asked for when somebody reads.
+	// The answer does not say which objects are gone and which are only marked, nor at which
+	// revision, so that is asked for when somebody reads.
 	if got.sent && !in.DryRun && (err == nil || outcomeUnknown(err)) {
 		c.own.unsure(t)
 	}
 	return explain(what, t, err)
 }
 
-// setPreconditions makes the deletion one of obj's UID, and of its
-// resourceVersion if that is asked for.
+// setPreconditions makes the deletion one of obj's UID, and of its resourceVersion if that is
+// asked for.
 func (o *deleteOptions) setPreconditions(obj Object) error {
 	if o.Preconditions == nil && obj.GetUID() != "" {
 		uid := obj.GetUID()
@@ -122,8 +122,8 @@ func (o *deleteOptions) setPreconditions(obj Object) error {
 	return nil
 }
 
-// call is the deletion's request. Its body is JSON whatever the kind, as custom
-// resources need it, and the answer is wanted as little more than a revision.
+// call is the deletion's request. Its body is JSON whatever the kind, as custom resources need it,
+// and the answer is wanted as little more than a revision.
 func (o *deleteOptions) call(verb string) (call, error) {
 	o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}
 	body, err := json.Marshal(o.DeleteOptions)
