@@ -1,7 +1,6 @@
 package plane
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/setpoint-dev/setpoint/plane/internal/drain"
 	"github.com/setpoint-dev/setpoint/plane/internal/pki"
 )
 
@@ -19,10 +19,9 @@ type listener struct {
 	socket net.Listener
 	config *tls.Config
 
-	server *http.Server
-	ctx    context.Context // of all requests
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	requests *drain.Requests
+	server   *http.Server // nil until serve
+	serving  sync.WaitGroup
 }
 
 // listen takes the port; connections wait until serve.
@@ -41,16 +40,14 @@ func listen(address string, authority *pki.Authority) (*listener, error) {
 	}
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(authority.PEM)
-	l := &listener{socket: socket, config: &tls.Config{
+	return &listener{socket: socket, requests: drain.New(), config: &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		NextProtos:   []string{"h2", "http/1.1"},
 		Certificates: []tls.Certificate{cert.TLS},
 		// Whoever brings none may bring a token; authentication decides.
 		ClientAuth: tls.RequestClientCert,
 		ClientCAs:  clients,
-	}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	return l, nil
+	}}, nil
 }
 
 func (l *listener) address() string { return l.socket.Addr().String() }
@@ -58,33 +55,34 @@ func (l *listener) address() string { return l.socket.Addr().String() }
 func (l *listener) serve(handler http.Handler, logger *slog.Logger) {
 	l.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			l.done.Add(1)
-			defer l.done.Done()
-			handler.ServeHTTP(w, req)
+			ctx, done, ok := l.requests.Begin(req.Context())
+			if !ok {
+				http.Error(w, "the plane is stopping", http.StatusServiceUnavailable)
+				return
+			}
+			defer done()
+			handler.ServeHTTP(w, req.WithContext(ctx))
 		}),
-		TLSConfig:   l.config,
-		BaseContext: func(net.Listener) context.Context { return l.ctx },
-		ErrorLog:    slog.NewLogLogger(logger.With("part", "listener").Handler(), slog.LevelDebug),
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		TLSConfig: l.config,
+		ErrorLog:  slog.NewLogLogger(logger.With("part", "listener").Handler(), slog.LevelDebug),
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: 1000},
 	}
-	l.done.Add(1)
-	go func() {
-		defer l.done.Done()
+	l.serving.Go(func() {
 		err := l.server.ServeTLS(l.socket, "", "")
 		if !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("the listener of the API has failed", "address", l.address(), "error", err)
 		}
-	}()
+	})
 }
 
-// stop closes all connections and waits for the requests that came over them. It
-// does not drain: a client of a plane that stops has nothing to wait for.
+// stop lets the requests finish, closes the connections, and returns when nothing is
+// left of either.
 func (l *listener) stop() {
-	l.cancel()
 	if l.server == nil {
 		_ = l.socket.Close()
 		return
 	}
+	l.requests.Close()
 	_ = l.server.Close()
-	l.done.Wait()
+	l.serving.Wait()
 }

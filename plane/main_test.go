@@ -24,8 +24,11 @@ var shared = sync.OnceValues(func() (*plane.Plane, error) {
 	if err != nil {
 		return nil, err
 	}
+	stopShared = p.Stop
 	return p, p.Start(context.Background())
 })
+
+var stopShared = func() {}
 
 // upstreams are goroutines that packages of upstream start once in a process.
 var upstreams = []goleak.Option{
@@ -39,9 +42,7 @@ func TestMain(m *testing.M) {
 	// of a bubble.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	code := m.Run()
-	if p, err := shared(); err == nil {
-		p.Stop()
-	}
+	stopShared()
 	if err := goleak.Find(upstreams...); err != nil {
 		fmt.Println("goroutines are left of planes that were stopped:", err)
 		code = 1

@@ -65,6 +65,9 @@ func (r *running) start(ctx context.Context, config Config, logger *slog.Logger)
 
 // stop ends whatever start has brought up.
 func (r *running) stop() {
+	if r.server != nil {
+		r.server.EndWatches()
+	}
 	if r.listener != nil {
 		r.listener.stop()
 	}

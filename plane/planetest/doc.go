@@ -18,5 +18,6 @@
 //     test's goroutine.
 //   - A wait that fails says what it waited for, how long, and the last state it saw
 //     as YAML with the latest Events about it, and ends the test.
-//   - What the plane logs is shown when the test fails, and not otherwise.
+//   - What the plane and its controllers log is shown when the test fails, and not
+//     otherwise. klog, which is global to the process, is silenced.
 package planetest

@@ -2,8 +2,12 @@ package planetest
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"sync"
 	"testing"
+
+	"k8s.io/klog/v2"
 
 	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/manifest"
@@ -22,6 +26,7 @@ func New(t testing.TB) *plane.Plane {
 // Start is New with a configuration. A Logger in it is used instead of the test's.
 func Start(t testing.TB, config plane.Config) *plane.Plane {
 	t.Helper()
+	quiet()
 	if config.Logger == nil {
 		log := &log{}
 		config.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))
@@ -41,6 +46,14 @@ func Start(t testing.TB, config plane.Config) *plane.Plane {
 	}
 	return p
 }
+
+// quiet silences klog, through which Kubernetes' code says some 300 lines whenever a
+// server starts. klog is global to the process; a test that wants to hear it sets its
+// output again after the first plane.
+var quiet = sync.OnceFunc(func() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+})
 
 // Apply applies manifest files, or the manifest files in directories, and waits
 // until the kinds they define are served. See package manifest.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
@@ -25,29 +27,55 @@ const mapperTTL = 30 * time.Second
 // while it is empty. It is filled when the informers of the policies have synced:
 // the policies' plugins look for that at once, and then only every 100 ms, and refuse
 // to judge until then.
-type lateAdmission struct{ admission.Interface }
+//
+// It also knows when the last judgement has been made, which requests do not: upstream
+// judges in a goroutine that outlives a cancelled request, and that would wait for
+// seconds for plugins that have ended.
+type lateAdmission struct {
+	admission.Interface
+	judging sync.RWMutex // read-locked while a plugin judges
+	closed  bool
+}
 
 // Admit implements admission.MutationInterface.
 func (l *lateAdmission) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if chain, ok := l.Interface.(admission.MutationInterface); ok {
-		return chain.Admit(ctx, a, o)
+	chain, ok := l.Interface.(admission.MutationInterface)
+	if !ok {
+		return nil
 	}
-	return nil
+	return l.judge(func() error { return chain.Admit(ctx, a, o) })
 }
 
 // Validate implements admission.ValidationInterface.
 func (l *lateAdmission) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if chain, ok := l.Interface.(admission.ValidationInterface); ok {
-		return chain.Validate(ctx, a, o)
+	chain, ok := l.Interface.(admission.ValidationInterface)
+	if !ok {
+		return nil
 	}
-	return nil
+	return l.judge(func() error { return chain.Validate(ctx, a, o) })
+}
+
+func (l *lateAdmission) judge(do func() error) error {
+	l.judging.RLock()
+	defer l.judging.RUnlock()
+	if l.closed {
+		return apierrors.NewServiceUnavailable("the server is stopping")
+	}
+	return do()
+}
+
+// close refuses all that is still to be judged, and returns when nothing is being
+// judged.
+func (l *lateAdmission) close() {
+	l.judging.Lock()
+	defer l.judging.Unlock()
+	l.closed = true
 }
 
 // startAdmission turns on the plugins that kube-apiserver turns on by default. The
 // ServiceAccount plugin demands of Pods what only controllers make, so without
 // controllers it is left out.
 func (s *Server) startAdmission() error {
-	config := s.generic
 	initializers, err := s.admissionInitializers()
 	if err != nil {
 		return err
@@ -64,7 +92,7 @@ func (s *Server) startAdmission() error {
 	if err != nil {
 		return fmt.Errorf("setting up admission: %w", err)
 	}
-	config.AdmissionControl.(*lateAdmission).Interface = admissionmetrics.WithStepMetrics(chain)
+	s.admission.Interface = admissionmetrics.WithStepMetrics(chain)
 	return nil
 }
 

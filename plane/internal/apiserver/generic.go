@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -24,7 +25,7 @@ import (
 )
 
 // genericConfig is what the three servers have in common.
-func genericConfig(loopback *rest.Config, address string, resources *serverstorage.ResourceConfig, discoveryComplete <-chan struct{}) *genericapiserver.Config {
+func genericConfig(loopback *rest.Config, address string, resources *serverstorage.ResourceConfig, discoveryComplete <-chan struct{}, running context.Context) *genericapiserver.Config {
 	c := genericapiserver.NewConfig(legacyscheme.Codecs)
 	c.LoopbackClientConfig = loopback
 	c.ExternalAddress = address
@@ -32,7 +33,7 @@ func genericConfig(loopback *rest.Config, address string, resources *serverstora
 	c.EffectiveVersion = kubernetesVersion{utilcompatibility.DefaultComponentGlobalsRegistry.EffectiveVersionFor(compatibility.DefaultKubeComponent)}
 	c.FeatureGate = utilfeature.DefaultFeatureGate
 	c.LongRunningFunc = longRunning()
-	c.BuildHandlerChainFunc = handlerChain(discoveryComplete)
+	c.BuildHandlerChainFunc = handlerChain(discoveryComplete, running)
 	c.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 	// It feeds priority and fairness, which is off, and polls the store for it.
 	c.StorageObjectCountTracker = nil

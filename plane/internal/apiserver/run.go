@@ -110,16 +110,23 @@ func (s *Server) awaitChecks(ctx context.Context) error {
 	return nil
 }
 
+// EndWatches ends watches, and lets the other requests finish. It comes before Stop.
+func (s *Server) EndWatches() { s.endRun() }
+
 // Stop ends all requests and goroutines of the server.
 func (s *Server) Stop() {
 	if s.hooksRunning {
 		// A hook that is cancelled before it is through ends the process.
 		_ = s.awaitChecks(context.Background())
 	}
-	s.endHooks()
+	s.endRun()
 	if s.inproc != nil {
 		s.inproc.Close()
 	}
+	if s.admission != nil {
+		s.admission.close()
+	}
+	s.endHooks()
 	if s.addresses != nil {
 		s.addresses.stop()
 	}

@@ -53,6 +53,7 @@ type Server struct {
 	shared    informers.SharedInformerFactory
 	resources *serverstorage.ResourceConfig
 	services  serviceResolver
+	admission *lateAdmission
 	addresses *serviceAddresses
 	transport *http.Transport
 
@@ -61,6 +62,9 @@ type Server struct {
 	// serving is closed when inproc is set.
 	serving chan struct{}
 	inproc  *inproc.Server
+	// running ends first: watches end with it.
+	running context.Context
+	endRun  context.CancelFunc
 	// hooks is the context of upstream's post-start hooks and of the informers.
 	hooks        context.Context
 	endHooks     context.CancelFunc
@@ -72,6 +76,7 @@ func New(config Config) (*Server, error) {
 	// Global to the process, as kubeadm sets it; only the first call counts.
 	capabilities.Setup(true, 0)
 	s := &Server{config: config, transport: newTransport(), serving: make(chan struct{}), discoveryComplete: make(chan struct{})}
+	s.running, s.endRun = context.WithCancel(context.Background())
 	s.hooks, s.endHooks = context.WithCancel(context.Background())
 	if err := s.assemble(); err != nil {
 		s.Stop()
@@ -125,7 +130,7 @@ func (s *Server) assemble() error {
 	s.services = serviceResolver{services: s.shared.Core().V1().Services().Lister(), endpointSlices: slices}
 
 	s.resources = controlplane.DefaultAPIResourceConfigSource()
-	generic := genericConfig(loopback, s.config.Address, s.resources, s.discoveryComplete)
+	generic := genericConfig(loopback, s.config.Address, s.resources, s.discoveryComplete, s.running)
 	s.generic = generic
 	t, err := newTokens(s.config.TokenKey)
 	if err != nil {
@@ -151,7 +156,8 @@ func (s *Server) secure(t tokens) error {
 	if s.generic.Authorization.Authorizer, s.generic.RuleResolver, err = authorization(s.shared); err != nil {
 		return err
 	}
-	s.generic.AdmissionControl = &lateAdmission{}
+	s.admission = &lateAdmission{}
+	s.generic.AdmissionControl = s.admission
 	requestEarly(s.shared)
 	return authentication(s.hooks, s.generic, s.config.ClientCA, t, s.client)
 }

@@ -10,8 +10,8 @@
 //     bytes wait; it goes on when they are read, and its writes fail when the body
 //     is closed or the request cancelled.
 //   - The handler's context ends with the request's context, with the closing of
-//     the response body and with the transport. Each request costs one goroutine,
-//     which ends when the handler returns; Close waits for all of them.
+//     the response body and, after a short grace, with the server. Each request costs
+//     one goroutine, which ends when the handler returns; Close waits for all of them.
 //   - A request without an Authorization header acts as the transport's user; the
 //     server reads him from the context. A request from outside of the process can
 //     never carry such a context.

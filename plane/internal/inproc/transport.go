@@ -7,9 +7,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"sync"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/setpoint-dev/setpoint/plane/internal/drain"
 )
 
 // ErrClosed is what requests fail with once the server has been closed.
@@ -17,56 +18,32 @@ var ErrClosed = errors.New("the server in this process is not running")
 
 // Server runs the handler for requests of this process until it is closed.
 type Server struct {
-	handler http.Handler
-
-	mu       sync.Mutex
-	closed   bool
-	requests sync.WaitGroup
-	ended    context.Context
-	end      context.CancelFunc
+	handler  http.Handler
+	requests *drain.Requests
 }
 
 // NewServer serves handler to the transports it makes.
 func NewServer(handler http.Handler) *Server {
-	ended, end := context.WithCancel(context.Background())
-	return &Server{handler: handler, ended: ended, end: end}
+	return &Server{handler: handler, requests: drain.New()}
 }
 
-// Close ends all requests and waits until their handlers have returned.
-func (s *Server) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.end()
-	s.requests.Wait()
-}
-
-// begin counts a request in, unless the server is closed.
-func (s *Server) begin() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
-	}
-	s.requests.Add(1)
-	return nil
-}
+// Close refuses new requests, ends those that do not end by themselves within a
+// grace, and returns when all handlers have returned.
+func (s *Server) Close() { s.requests.Close() }
 
 // RoundTrip serves req as the user as, who may be nil for a request whose own
 // credentials count.
 func (s *Server) RoundTrip(req *http.Request, as user.Info) (*http.Response, error) {
-	if err := s.begin(); err != nil {
+	ctx, done, ok := s.requests.Begin(req.Context())
+	if !ok {
 		closeBody(req)
-		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL, err)
+		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL, ErrClosed)
 	}
-	ctx, cancel := context.WithCancel(req.Context())
-	unhook := context.AfterFunc(s.ended, cancel)
+	ctx, cancel := context.WithCancel(ctx) // when the client closes the body
 	served := serverRequest(ctx, req, as)
 	w := newResponse(ctx, cancel)
 	go func() {
-		defer s.requests.Done()
-		defer cancel()
-		defer unhook()
+		defer done()
 		defer closeBody(req)
 		defer w.finish()
 		s.handler.ServeHTTP(w, served)
@@ -91,7 +68,7 @@ func (s *Server) RoundTrip(req *http.Request, as user.Info) (*http.Response, err
 
 // failure says why a request got no answer although its client still wants one.
 func (s *Server) failure() error {
-	if s.ended.Err() != nil {
+	if s.requests.Ended() {
 		return ErrClosed
 	}
 	return errors.New("the handler gave up without an answer")
