@@ -34,6 +34,13 @@ var stopShared = func() {}
 var upstreams = []goleak.Option{
 	// glog flushes its buffers; started by the first message.
 	goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+	// The storage of a deleted CustomResourceDefinition waits a second for requests.
+	goleak.IgnoreAnyFunction("k8s.io/apiextensions-apiserver/pkg/apiserver.(*crdHandler).tearDown"),
+	goleak.IgnoreAnyFunction("k8s.io/apiextensions-apiserver/pkg/apiserver.(*crdHandler).tearDown.func1"),
+	// The server of custom resources sleeps for some seconds after the deletion of a
+	// definition, before it lets go of its storage, and cannot be told not to.
+	goleak.IgnoreAnyFunction("k8s.io/apiextensions-apiserver/pkg/apiserver.(*crdHandler).tearDown"),
+	goleak.IgnoreAnyFunction("k8s.io/apiextensions-apiserver/pkg/apiserver.(*crdHandler).tearDown.func1"),
 }
 
 // TestMain checks that stopped planes have left no goroutine.

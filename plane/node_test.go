@@ -14,6 +14,7 @@ import (
 
 	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/node"
+	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
 func (c cluster) createPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
@@ -30,7 +31,7 @@ func (c cluster) createPod(name string, change ...func(*corev1.Pod)) *corev1.Pod
 
 func (c cluster) waitPod(name string, ok func(*corev1.Pod) bool) *corev1.Pod {
 	c.Helper()
-	return wait(c, c.CoreV1().Pods(c.namespace).Watch, name, ok)
+	return wait(c, name, ok)
 }
 
 func (c cluster) patchPod(name, patch string, subresource ...string) {
@@ -40,15 +41,12 @@ func (c cluster) patchPod(name, patch string, subresource ...string) {
 
 func (c cluster) podGone(name string) {
 	c.Helper()
-	waitGone(c, c.CoreV1().Pods(c.namespace).Watch, func() error {
-		_, err := c.CoreV1().Pods(c.namespace).Get(c.Context(), name, metav1.GetOptions{})
-		return err
-	}, name)
+	waitGone[corev1.Pod](c, name)
 }
 
 func (c cluster) waitEvent(pod, reason string) {
 	c.Helper()
-	wait(c, c.CoreV1().Events(c.namespace).Watch, "", func(e *corev1.Event) bool {
+	waitAny(c, c.CoreV1().Events(c.namespace).Watch, func(e *corev1.Event) bool {
 		return e.InvolvedObject.Name == pod && e.Reason == reason
 	})
 }
@@ -84,14 +82,14 @@ func unschedulable(part string) func(*corev1.Pod) bool {
 }
 
 func TestNodes(t *testing.T) {
-	p := startPlane(t, plane.Config{Nodes: node.Config{
+	p := planetest.Start(t, plane.Config{Nodes: node.Config{
 		Count:    2,
 		Labels:   map[string]string{"example.com/zone": "a"},
 		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
 	}})
 
 	inNamespace(t, p, "registered", func(c cluster) {
-		n := wait(c, c.CoreV1().Nodes().Watch, "node-1", func(n *corev1.Node) bool {
+		n := wait(c, "node-1", func(n *corev1.Node) bool {
 			return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 			})
@@ -100,8 +98,8 @@ func TestNodes(t *testing.T) {
 			n.Status.Allocatable.Cpu().String() != "8" || n.Status.Allocatable.Pods().Value() < 5000 || n.Status.Addresses[0].Address == "" {
 			c.Errorf("node is %s", n.String())
 		}
-		wait(c, c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Watch, "node-1", func(l *coordinationv1.Lease) bool {
-			return l.Spec.RenewTime != nil && l.OwnerReferences[0].UID == n.UID
+		waitAny(c, c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Watch, func(l *coordinationv1.Lease) bool {
+			return l.Name == "node-1" && l.Spec.RenewTime != nil && l.OwnerReferences[0].UID == n.UID
 		})
 	})
 
@@ -237,7 +235,7 @@ func TestNodes(t *testing.T) {
 
 // A plane whose Pods take their time shows every step.
 func TestDelays(t *testing.T) {
-	p := startPlane(t, plane.Config{Nodes: node.Config{Delays: node.Delays{
+	p := planetest.Start(t, plane.Config{Nodes: node.Config{Delays: node.Delays{
 		Schedule: 50 * time.Millisecond, Start: 50 * time.Millisecond, Ready: 50 * time.Millisecond,
 	}}})
 	inNamespace(t, p, "slow", func(c cluster) {

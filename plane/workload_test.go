@@ -2,7 +2,6 @@ package plane_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,16 +25,14 @@ import (
 
 	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/node"
+	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
-// patience bounds every wait of these tests. It is long because the machine may
-// be busy; nothing takes it in full unless it is broken.
-const patience = time.Minute
-
-// cluster is a plane with two nodes and a namespace of the test's own.
+// cluster is a plane and a namespace of the test's own.
 type cluster struct {
 	*testing.T
 	kubernetes.Interface
+	plane     *plane.Plane
 	dynamic   dynamic.Interface
 	namespace string
 }
@@ -52,24 +48,11 @@ func inNamespace(t *testing.T, p *plane.Plane, name string, test func(c cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := cluster{T: t, Interface: client, dynamic: dynamicClient, namespace: name}
+		c := cluster{T: t, Interface: client, plane: p, dynamic: dynamicClient, namespace: name}
 		must(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
-		wait(c, client.CoreV1().ServiceAccounts(name).Watch, "default", func(*corev1.ServiceAccount) bool { return true })
+		wait(c, "default", func(*corev1.ServiceAccount) bool { return true })
 		test(c)
 	})
-}
-
-func startPlane(t *testing.T, config plane.Config) *plane.Plane {
-	t.Helper()
-	p, err := plane.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Stop)
-	return p
 }
 
 func must[T any](value T, err error) func(t *testing.T) T {
@@ -82,54 +65,65 @@ func must[T any](value T, err error) func(t *testing.T) T {
 	}
 }
 
+// object is a pointer to an API type.
+type object[T any] interface {
+	*T
+	planetest.Object
+}
+
+func named[T any, P object[T]](c cluster, name string) P {
+	o := P(new(T))
+	o.SetNamespace(c.namespace)
+	o.SetName(name)
+	return o
+}
+
+// wait waits until the object of that name, in the test's namespace if its kind
+// has one, satisfies ok.
+func wait[T any, P object[T]](c cluster, name string, ok func(P) bool) P {
+	c.Helper()
+	return planetest.Wait(c.T, c.plane, named[T, P](c, name), ok)
+}
+
+// waitGone waits until there is no such object.
+func waitGone[T any, P object[T]](c cluster, name string) {
+	c.Helper()
+	planetest.WaitGone(c.T, c.plane, named[T, P](c, name))
+}
+
 type watchFunc = func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 
-// wait watches the named object until it satisfies ok, and returns it then.
-func wait[T runtime.Object](c cluster, start watchFunc, name string, ok func(T) bool) T {
+// waitAny watches all objects until one satisfies ok, and returns that.
+func waitAny[T any, P object[T]](c cluster, start watchFunc, ok func(P) bool) P {
 	c.Helper()
-	var last T
-	await(c, start, name, func(e watch.Event) bool {
-		object, isT := e.Object.(T)
-		if e.Type != watch.Deleted && isT {
-			last = object
-			return ok(object)
+	var found P
+	await(c, start, func(e watch.Event) bool {
+		object, isP := e.Object.(P)
+		if e.Type != watch.Deleted && isP && ok(object) {
+			found = object
 		}
-		return false
+		return found != nil
 	})
-	return last
+	return found
 }
 
-// waitGone watches until no object of that name is left.
-func waitGone(c cluster, start watchFunc, get func() error, name string) {
+// await watches until an event satisfies ok.
+func await(c cluster, start watchFunc, ok func(watch.Event) bool) {
 	c.Helper()
-	if apierrors.IsNotFound(get()) {
-		return
-	}
-	await(c, start, name, func(e watch.Event) bool { return e.Type == watch.Deleted || apierrors.IsNotFound(get()) })
-}
-
-func await(c cluster, start watchFunc, name string, ok func(watch.Event) bool) {
-	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.Context(), planetest.Timeout)
 	defer cancel()
-	var last any
-	options := metav1.ListOptions{}
-	if name != "" {
-		options.FieldSelector = "metadata.name=" + name
-	}
-	w, err := start(ctx, options)
+	w, err := start(ctx, metav1.ListOptions{})
 	if err != nil {
 		c.Fatal(err)
 	}
 	defer w.Stop()
-	for e := range w.ResultChan() {
-		last = e
-		if ok(e) {
+	var last watch.Event
+	for last = range w.ResultChan() {
+		if ok(last) {
 			return
 		}
 	}
-	state, _ := json.MarshalIndent(last, "", " ")
-	c.Fatalf("waited %s for %s in vain; last seen: %s", patience, name, state)
+	c.Fatalf("waited %s in vain; the last event was %s of %v", planetest.Timeout, last.Type, last.Object)
 }
 
 func podTemplate(labels map[string]string) corev1.PodTemplateSpec {
@@ -150,12 +144,12 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 }
 
 func TestWorkloads(t *testing.T) {
-	p := startPlane(t, plane.Config{Nodes: node.Config{Count: 2}})
+	p := planetest.Start(t, plane.Config{Nodes: node.Config{Count: 2}})
 
 	inNamespace(t, p, "deployment", func(c cluster) {
 		begin := time.Now()
 		must(c.AppsV1().Deployments(c.namespace).Create(c.Context(), deployment("web", 10), metav1.CreateOptions{}))(c.T)
-		wait(c, c.AppsV1().Deployments(c.namespace).Watch, "web", func(d *appsv1.Deployment) bool {
+		wait(c, "web", func(d *appsv1.Deployment) bool {
 			return d.Status.AvailableReplicas == 10 && d.Status.ObservedGeneration == d.Generation
 		})
 		c.Log("10 replicas available after", time.Since(begin))
@@ -164,10 +158,10 @@ func TestWorkloads(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "web"},
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
 		}, metav1.CreateOptions{}))(c.T)
-		wait(c, c.DiscoveryV1().EndpointSlices(c.namespace).Watch, "", func(s *discoveryv1.EndpointSlice) bool {
+		waitAny(c, c.DiscoveryV1().EndpointSlices(c.namespace).Watch, func(s *discoveryv1.EndpointSlice) bool {
 			return len(s.Endpoints) == 10 && !slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return !*e.Conditions.Ready })
 		})
-		wait(c, c.CoreV1().Endpoints(c.namespace).Watch, "web", func(e *corev1.Endpoints) bool {
+		wait(c, "web", func(e *corev1.Endpoints) bool {
 			return len(e.Subsets) == 1 && len(e.Subsets[0].Addresses) == 10
 		})
 
@@ -184,7 +178,7 @@ func TestWorkloads(t *testing.T) {
 
 		patch := []byte(`{"spec":{"replicas":2,"template":{"spec":{"containers":[{"name":"app","image":"nginx:2"}]}}}}`)
 		must(c.AppsV1().Deployments(c.namespace).Patch(c.Context(), "web", "application/strategic-merge-patch+json", patch, metav1.PatchOptions{}))(c.T)
-		wait(c, c.AppsV1().Deployments(c.namespace).Watch, "web", func(d *appsv1.Deployment) bool {
+		wait(c, "web", func(d *appsv1.Deployment) bool {
 			return d.Status.UpdatedReplicas == 2 && d.Status.Replicas == 2 && d.Status.AvailableReplicas == 2
 		})
 	})
@@ -207,9 +201,9 @@ func TestWorkloads(t *testing.T) {
 		set.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		begin := time.Now()
 		must(c.AppsV1().StatefulSets(c.namespace).Create(c.Context(), set, metav1.CreateOptions{}))(c.T)
-		wait(c, c.AppsV1().StatefulSets(c.namespace).Watch, "db", func(s *appsv1.StatefulSet) bool { return s.Status.ReadyReplicas == 2 })
+		wait(c, "db", func(s *appsv1.StatefulSet) bool { return s.Status.ReadyReplicas == 2 })
 		c.Log("2 replicas with volumes ready after", time.Since(begin))
-		claim := wait(c, c.CoreV1().PersistentVolumeClaims(c.namespace).Watch, "data-db-1", func(pvc *corev1.PersistentVolumeClaim) bool {
+		claim := wait(c, "data-db-1", func(pvc *corev1.PersistentVolumeClaim) bool {
 			return pvc.Status.Phase == corev1.ClaimBound && *pvc.Spec.StorageClassName == "standard"
 		})
 		if err := c.AppsV1().StatefulSets(c.namespace).Delete(c.Context(), "db", metav1.DeleteOptions{}); err != nil {
@@ -218,10 +212,7 @@ func TestWorkloads(t *testing.T) {
 		if err := c.CoreV1().PersistentVolumeClaims(c.namespace).Delete(c.Context(), "data-db-1", metav1.DeleteOptions{}); err != nil {
 			c.Fatal(err)
 		}
-		waitGone(c, c.CoreV1().PersistentVolumes().Watch, func() error {
-			_, err := c.CoreV1().PersistentVolumes().Get(c.Context(), claim.Spec.VolumeName, metav1.GetOptions{})
-			return err
-		}, claim.Spec.VolumeName)
+		waitGone[corev1.PersistentVolume](c, claim.Spec.VolumeName)
 	})
 
 	inNamespace(t, p, "daemonset", func(c cluster) {
@@ -230,7 +221,7 @@ func TestWorkloads(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "agent"},
 			Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podTemplate(labels)},
 		}, metav1.CreateOptions{}))(c.T)
-		wait(c, c.AppsV1().DaemonSets(c.namespace).Watch, "agent", func(d *appsv1.DaemonSet) bool {
+		wait(c, "agent", func(d *appsv1.DaemonSet) bool {
 			return d.Status.DesiredNumberScheduled == 2 && d.Status.NumberAvailable == 2
 		})
 	})
@@ -244,7 +235,7 @@ func TestWorkloads(t *testing.T) {
 			Spec:       batchv1.JobSpec{Template: template, Completions: new(int32(3)), Parallelism: new(int32(2)), TTLSecondsAfterFinished: new(int32(0))},
 		}, metav1.CreateOptions{}))(c.T)
 		completed := false
-		await(c, c.BatchV1().Jobs(c.namespace).Watch, "once", func(e watch.Event) bool {
+		await(c, c.BatchV1().Jobs(c.namespace).Watch, func(e watch.Event) bool {
 			job := e.Object.(*batchv1.Job)
 			completed = completed || slices.ContainsFunc(job.Status.Conditions, func(condition batchv1.JobCondition) bool {
 				return condition.Type == batchv1.JobComplete && job.Status.Succeeded == 3
@@ -269,32 +260,31 @@ func TestWorkloads(t *testing.T) {
 		cron = must(c.BatchV1().CronJobs(c.namespace).UpdateStatus(c.Context(), cron, metav1.UpdateOptions{}))(c.T)
 		cron.Spec.Suspend = new(false)
 		must(c.BatchV1().CronJobs(c.namespace).Update(c.Context(), cron, metav1.UpdateOptions{}))(c.T)
-		wait(c, c.BatchV1().CronJobs(c.namespace).Watch, "nightly", func(cron *batchv1.CronJob) bool { return cron.Status.LastSuccessfulTime != nil })
+		wait(c, "nightly", func(cron *batchv1.CronJob) bool { return cron.Status.LastSuccessfulTime != nil })
 	})
 
 	inNamespace(t, p, "quota", func(c cluster) {
-		configMaps := c.CoreV1().ConfigMaps(c.namespace)
-		wait(c, configMaps.Watch, "kube-root-ca.crt", func(*corev1.ConfigMap) bool { return true })
+		secrets := c.CoreV1().Secrets(c.namespace)
 		must(c.CoreV1().ResourceQuotas(c.namespace).Create(c.Context(), &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Name: "small"},
-			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": resource.MustParse("3")}},
+			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/secrets": resource.MustParse("3")}},
 		}, metav1.CreateOptions{}))(c.T)
 		used := func(n int64) {
 			c.Helper()
-			wait(c, c.CoreV1().ResourceQuotas(c.namespace).Watch, "small", func(q *corev1.ResourceQuota) bool {
-				count, ok := q.Status.Used["count/configmaps"]
+			wait(c, "small", func(q *corev1.ResourceQuota) bool {
+				count, ok := q.Status.Used["count/secrets"]
 				return ok && count.Value() == n
 			})
 		}
-		used(1) // kube-root-ca.crt
-		for _, name := range []string{"a", "b"} {
-			must(configMaps.Create(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(c.T)
+		used(0)
+		for _, name := range []string{"a", "b", "c"} {
+			must(secrets.Create(c.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(c.T)
 		}
 		used(3)
-		if _, err := configMaps.Create(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
-			c.Errorf("a fourth ConfigMap: %v, want it forbidden", err)
+		if _, err := secrets.Create(c.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+			c.Errorf("a fourth Secret: %v, want it forbidden", err)
 		}
-		if err := configMaps.Delete(c.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		if err := secrets.Delete(c.Context(), "a", metav1.DeleteOptions{}); err != nil {
 			c.Fatal(err)
 		}
 		used(2)
@@ -308,18 +298,18 @@ func TestWorkloads(t *testing.T) {
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: &intstr.IntOrString{IntVal: 2},
 			},
 		}, metav1.CreateOptions{}))(c.T)
-		wait(c, c.PolicyV1().PodDisruptionBudgets(c.namespace).Watch, "web", func(b *policyv1.PodDisruptionBudget) bool {
+		wait(c, "web", func(b *policyv1.PodDisruptionBudget) bool {
 			return b.Status.ExpectedPods == 3 && b.Status.CurrentHealthy == 3 && b.Status.DisruptionsAllowed == 1
 		})
 	})
 
 	inNamespace(t, p, "accounts", func(c cluster) {
-		wait(c, c.CoreV1().ConfigMaps(c.namespace).Watch, "kube-root-ca.crt", func(m *corev1.ConfigMap) bool { return m.Data["ca.crt"] != "" })
+		wait(c, "kube-root-ca.crt", func(m *corev1.ConfigMap) bool { return m.Data["ca.crt"] != "" })
 		must(c.CoreV1().Secrets(c.namespace).Create(c.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}},
 			Type:       corev1.SecretTypeServiceAccountToken,
 		}, metav1.CreateOptions{}))(c.T)
-		secret := wait(c, c.CoreV1().Secrets(c.namespace).Watch, "token", func(s *corev1.Secret) bool { return len(s.Data["token"]) > 0 })
+		secret := wait(c, "token", func(s *corev1.Secret) bool { return len(s.Data["token"]) > 0 })
 		config := p.RESTConfig()
 		config.BearerToken = string(secret.Data["token"])
 		asAccount, err := kubernetes.NewForConfig(config)
@@ -334,34 +324,28 @@ func TestWorkloads(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		inNamespace(t, p, "gc-"+strings.ToLower(string(propagation)), func(c cluster) {
 			must(c.AppsV1().Deployments(c.namespace).Create(c.Context(), deployment("web", 2), metav1.CreateOptions{}))(c.T)
-			wait(c, c.AppsV1().Deployments(c.namespace).Watch, "web", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 2 })
+			wait(c, "web", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 2 })
+			pods := must(c.CoreV1().Pods(c.namespace).List(c.Context(), metav1.ListOptions{}))(c.T)
 			begin := time.Now()
 			if err := c.AppsV1().Deployments(c.namespace).Delete(c.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
 				c.Fatal(err)
 			}
-			gone := 0
-			await(c, c.CoreV1().Pods(c.namespace).Watch, "", func(e watch.Event) bool {
-				if e.Type == watch.Deleted {
-					gone++
-				}
-				return gone == 2
-			})
-			waitGone(c, c.AppsV1().Deployments(c.namespace).Watch, func() error {
-				_, err := c.AppsV1().Deployments(c.namespace).Get(c.Context(), "web", metav1.GetOptions{})
-				return err
-			}, "web")
+			for i := range pods.Items {
+				planetest.WaitGone(c.T, c.plane, &pods.Items[i])
+			}
+			waitGone[appsv1.Deployment](c, "web")
 			c.Log(propagation, "deletion done after", time.Since(begin))
 		})
 	}
 
 	inNamespace(t, p, "gc-orphan", func(c cluster) {
 		must(c.AppsV1().Deployments(c.namespace).Create(c.Context(), deployment("web", 1), metav1.CreateOptions{}))(c.T)
-		wait(c, c.AppsV1().Deployments(c.namespace).Watch, "web", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 1 })
+		wait(c, "web", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 1 })
 		orphan := metav1.DeletePropagationOrphan
 		if err := c.AppsV1().Deployments(c.namespace).Delete(c.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
 			c.Fatal(err)
 		}
-		wait(c, c.AppsV1().ReplicaSets(c.namespace).Watch, "", func(rs *appsv1.ReplicaSet) bool {
+		waitAny(c, c.AppsV1().ReplicaSets(c.namespace).Watch, func(rs *appsv1.ReplicaSet) bool {
 			return len(rs.OwnerReferences) == 0 && rs.Status.AvailableReplicas == 1
 		})
 	})
@@ -372,21 +356,15 @@ func TestWorkloads(t *testing.T) {
 			widgets := c.defineWidgets()
 			owner := must(widgets.Create(c.Context(), widget("owner", nil), metav1.CreateOptions{}))(c.T)
 			begin := time.Now()
-			must(widgets.Create(c.Context(), widget("dependent", owner), metav1.CreateOptions{}))(c.T)
+			dependent := must(widgets.Create(c.Context(), widget("dependent", owner), metav1.CreateOptions{}))(c.T)
 			must(c.CoreV1().ConfigMaps(c.namespace).Create(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 				Name: "dependent", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())},
 			}}, metav1.CreateOptions{}))(c.T)
 			if err := widgets.Delete(c.Context(), "owner", metav1.DeleteOptions{}); err != nil {
 				c.Fatal(err)
 			}
-			waitGone(c, c.CoreV1().ConfigMaps(c.namespace).Watch, func() error {
-				_, err := c.CoreV1().ConfigMaps(c.namespace).Get(c.Context(), "dependent", metav1.GetOptions{})
-				return err
-			}, "dependent")
-			waitGone(c, widgets.Watch, func() error {
-				_, err := widgets.Get(c.Context(), "dependent", metav1.GetOptions{})
-				return err
-			}, "dependent")
+			waitGone[corev1.ConfigMap](c, "dependent")
+			planetest.WaitGone(c.T, c.plane, dependent)
 			c.Log("dependents of a custom resource gone after", time.Since(begin))
 			c.removeWidgets()
 		}
@@ -396,15 +374,12 @@ func TestWorkloads(t *testing.T) {
 		widgets := c.defineWidgets()
 		must(widgets.Create(c.Context(), widget("w", nil), metav1.CreateOptions{}))(c.T)
 		must(c.AppsV1().Deployments(c.namespace).Create(c.Context(), deployment("web", 3), metav1.CreateOptions{}))(c.T)
-		wait(c, c.AppsV1().Deployments(c.namespace).Watch, "web", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 3 })
+		wait(c, "web", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 3 })
 		begin := time.Now()
 		if err := c.CoreV1().Namespaces().Delete(c.Context(), c.namespace, metav1.DeleteOptions{}); err != nil {
 			c.Fatal(err)
 		}
-		waitGone(c, c.CoreV1().Namespaces().Watch, func() error {
-			_, err := c.CoreV1().Namespaces().Get(c.Context(), c.namespace, metav1.GetOptions{})
-			return err
-		}, c.namespace)
+		waitGone[corev1.Namespace](c, c.namespace)
 		c.Log("namespace gone after", time.Since(begin))
 		if pods := must(c.CoreV1().Pods(c.namespace).List(c.Context(), metav1.ListOptions{}))(c.T); len(pods.Items) > 0 {
 			c.Errorf("the namespace is gone and %d of its Pods are not", len(pods.Items))
@@ -421,22 +396,24 @@ var (
 	definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// defineWidgets creates a CustomResourceDefinition and returns when it is established.
+// definition is the CustomResourceDefinition of widgets.
+var definition = &unstructured.Unstructured{Object: map[string]any{
+	"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+	"metadata": map[string]any{"name": widgetResource.GroupResource().String()},
+	"spec": map[string]any{
+		"group": widgetResource.Group, "scope": "Namespaced",
+		"names": map[string]any{"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+			"openAPIV3Schema": map[string]any{"type": "object"},
+		}}},
+	},
+}}
+
+// defineWidgets returns when the kind is established.
 func (c cluster) defineWidgets() dynamic.ResourceInterface {
 	c.Helper()
-	definition := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": widgetResource.GroupResource().String()},
-		"spec": map[string]any{
-			"group": widgetResource.Group, "scope": "Namespaced",
-			"names": map[string]any{"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
-				"openAPIV3Schema": map[string]any{"type": "object"},
-			}}},
-		},
-	}}
 	must(c.dynamic.Resource(definitionResource).Create(c.Context(), definition, metav1.CreateOptions{}))(c.T)
-	wait(c, c.dynamic.Resource(definitionResource).Watch, definition.GetName(), func(d *unstructured.Unstructured) bool {
+	planetest.Wait(c.T, c.plane, definition, func(d *unstructured.Unstructured) bool {
 		conditions, _, _ := unstructured.NestedSlice(d.Object, "status", "conditions")
 		return slices.ContainsFunc(conditions, func(each any) bool {
 			condition := each.(map[string]any)
@@ -448,14 +425,10 @@ func (c cluster) defineWidgets() dynamic.ResourceInterface {
 
 func (c cluster) removeWidgets() {
 	c.Helper()
-	definitions, name := c.dynamic.Resource(definitionResource), widgetResource.GroupResource().String()
-	if err := definitions.Delete(c.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := c.dynamic.Resource(definitionResource).Delete(c.Context(), definition.GetName(), metav1.DeleteOptions{}); err != nil {
 		c.Fatal(err)
 	}
-	waitGone(c, definitions.Watch, func() error {
-		_, err := definitions.Get(c.Context(), name, metav1.GetOptions{})
-		return err
-	}, name)
+	planetest.WaitGone(c.T, c.plane, definition)
 }
 
 func widget(name string, owner *unstructured.Unstructured) *unstructured.Unstructured {
@@ -470,12 +443,12 @@ func widget(name string, owner *unstructured.Unstructured) *unstructured.Unstruc
 
 // A plane without a controller has everything but what that controller makes.
 func TestControllersLeftOut(t *testing.T) {
-	p := startPlane(t, plane.Config{Controllers: []string{"-replicaset"}})
+	p := planetest.Start(t, plane.Config{Controllers: []string{"-replicaset"}})
 	inNamespace(t, p, "web", func(c cluster) {
 		must(c.AppsV1().Deployments(c.namespace).Create(c.Context(), deployment("web", 1), metav1.CreateOptions{}))(c.T)
-		rs := wait(c, c.AppsV1().ReplicaSets(c.namespace).Watch, "", func(*appsv1.ReplicaSet) bool { return true })
+		rs := waitAny(c, c.AppsV1().ReplicaSets(c.namespace).Watch, func(*appsv1.ReplicaSet) bool { return true })
 		// The Deployment controller has seen its ReplicaSet, which nobody observes.
-		wait(c, c.AppsV1().Deployments(c.namespace).Watch, "web", func(d *appsv1.Deployment) bool { return d.Status.ObservedGeneration == d.Generation })
+		wait(c, "web", func(d *appsv1.Deployment) bool { return d.Status.ObservedGeneration == d.Generation })
 		rs = must(c.AppsV1().ReplicaSets(c.namespace).Get(c.Context(), rs.Name, metav1.GetOptions{}))(c.T)
 		if rs.Status.ObservedGeneration != 0 {
 			c.Error("a ReplicaSet is worked on although its controller is left out")

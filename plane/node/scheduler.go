@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,15 +141,16 @@ func (s *scheduler) sync(ctx context.Context, key cache.ObjectName) error {
 // the cache does not know yet.
 func (s *scheduler) decide(pod *corev1.Pod) (node, reason string, err error) {
 	key := cache.MetaObjectToName(pod)
-	nodes, err := s.nodes.List(labels.Everything())
-	if err != nil {
-		return "", "", err
-	}
-	// A change that comes after this look must find the Pod among the waiting.
+	// Under the lock from the first look on: whoever brings a change that is not
+	// seen here finds the Pod among those that wait.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.assigned[pod.UID]; ok {
 		return "", "", nil
+	}
+	nodes, err := s.nodes.List(labels.Everything())
+	if err != nil {
+		return "", "", err
 	}
 	if reason = s.missingClaim(pod); reason == "" {
 		candidates := make([]candidate, 0, len(nodes))
@@ -290,7 +293,8 @@ func (s *scheduler) forget(pod *corev1.Pod) {
 func (s *scheduler) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key := range s.waiting {
+	byName := func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) }
+	for _, key := range slices.SortedFunc(maps.Keys(s.waiting), byName) {
 		s.queue.Add(key)
 	}
 }

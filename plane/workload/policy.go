@@ -22,8 +22,10 @@ import (
 )
 
 const (
-	// quotaResync is how often all quotas are counted again from scratch.
-	quotaResync = 5 * time.Minute
+	// quotaResync is how often all quotas are counted again from scratch. A first
+	// count may miss objects that its informers did not have yet; upstream's five
+	// minutes are too long for those who wait for it.
+	quotaResync = 10 * time.Second
 	// followPeriod is the pause of upstream's loops over discovery, which here wait
 	// for a change instead. It also bounds how long they wait for new informers.
 	followPeriod = 250 * time.Millisecond

@@ -20,7 +20,8 @@ type Config struct {
 	// in it are ignored: the controllers ask as fast as they can.
 	REST *rest.Config
 	// Informers are shared with others of the same process, such as the fake
-	// nodes. Nil: the controllers make their own and shut them down.
+	// nodes. They must not run yet: upstream's controllers add handlers before they
+	// are ready to be called. Nil: the controllers make their own and shut them down.
 	Informers informers.SharedInformerFactory
 	// Controllers selects what runs: names out of Names, or names to leave out,
 	// written with a leading "-". Exclusions alone, like an empty list, start from
