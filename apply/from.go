@@ -18,8 +18,8 @@ var serverMetadata = [...]string{
 }
 
 // From returns the fields of obj to apply to the object itself: all but the status. The kind is
-// gvk. An unstructured object is taken as it is, except for its status and the metadata that the server sets: its
-// author wrote every field on purpose.
+// gvk. An unstructured object is taken as it is, except for its status and the metadata that the
+// server sets: its author wrote every field on purpose.
 func From(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	out, err := fieldsOf(obj, gvk)
 	if err != nil {
@@ -29,8 +29,8 @@ func From(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Unstru
 	return out, nil
 }
 
-// StatusFrom returns the fields of obj to apply to its status subresource: what
-// identifies the object, and the status.
+// StatusFrom returns the fields of obj to apply to its status subresource: what identifies the
+// object, and the status.
 func StatusFrom(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	all, err := fieldsOf(obj, gvk)
 	if err != nil {
@@ -47,8 +47,8 @@ func StatusFrom(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.
 	return out, nil
 }
 
-// FromConfiguration returns the fields of one of client-go's apply
-// configurations, which must name their kind, as the generated constructors do.
+// FromConfiguration returns the fields of one of client-go's apply configurations, which must name
+// their kind, as the generated constructors do.
 func FromConfiguration(configuration any) (*unstructured.Unstructured, error) {
 	data, err := json.Marshal(configuration)
 	if err != nil {
@@ -85,9 +85,9 @@ func fieldsOf(obj runtime.Object, gvk schema.GroupVersionKind) (*unstructured.Un
 	return out, nil
 }
 
-// quieten removes from the JSON form of a Go value what the value's author did not
-// mean to say. It walks both in parallel, since JSON alone cannot tell the
-// struct that was never touched from the pointer to an empty one.
+// quieten removes from the JSON form of a Go value what the value's author did not mean to say. It
+// walks both in parallel, since JSON alone cannot tell the struct that was never touched from the
+// pointer to an empty one.
 func quieten(value reflect.Value, encoded any) {
 	for value.Kind() == reflect.Pointer || value.Kind() == reflect.Interface {
 		if value.IsNil() {
@@ -167,8 +167,8 @@ func hasOption(options, option string) bool {
 	return false
 }
 
-// encodesItself reports whether the type's JSON is not that of its fields, as for a
-// Quantity or a RawExtension.
+// encodesItself reports whether the type's JSON is not that of its fields, as for a Quantity or a
+// RawExtension.
 func encodesItself(t reflect.Type) bool {
 	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
 }

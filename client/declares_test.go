@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,9 +40,11 @@ func TestLaw6NoOpApplyAgreesWithTheServer(t *testing.T) {
 			apply6(t, server, want, "me")
 			for range 12 {
 				undisturbed := true
-				switch r.IntN(4) {
+				switch r.IntN(5) {
 				case 0:
 					want = randomDeployment(r)
+				case 4:
+					want = reversed(want)
 				case 1:
 					apply6(t, server, randomDeployment(r), "other")
 					undisturbed = false
@@ -113,6 +116,14 @@ func toUnstructured(t *testing.T, obj runtime.Object) *unstructured.Unstructured
 		t.Fatal(err)
 	}
 	return fields
+}
+
+// reversed is the deployment with its lists in the opposite order.
+func reversed(d *appsv1.Deployment) *appsv1.Deployment {
+	d = d.DeepCopy()
+	slices.Reverse(d.Finalizers)
+	slices.Reverse(d.Spec.Template.Spec.Containers)
+	return d
 }
 
 // drifted is the live object with a random change by somebody else.

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IgnoreNotFound returns nil for an error that says that the object does not
-// exist, else err: for reads whose object may be missing and for deletes.
+// IgnoreNotFound returns nil for an error that says that the object does not exist, else err: for
+// reads whose object may be missing and for deletes.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -18,8 +18,8 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// explain adds to an error what failed, on which object, and where one can know
-// it, what to do. The error's kind stays recognisable by errors.As and package apierrors.
+// explain adds to an error what failed, on which object, and where one can know it, what to do.
+// The error's kind stays recognisable by errors.As and package apierrors.
 func explain(what string, t target, err error) error {
 	if err == nil {
 		return nil
@@ -50,9 +50,8 @@ func fixFor(what string, err error) string {
 	return ""
 }
 
-// outcomeUnknown reports whether the write may have been done although it
-// failed with err. A refusal by the server was not done; what broke on the way
-// or inside the server may have been.
+// outcomeUnknown reports whether the write may have been done although it failed with err. A
+// refusal by the server was not done; what broke on the way or inside the server may have been.
 func outcomeUnknown(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// This file reads from the server what the cache would show if it were up to
-// date: no object outside the cache's scope, and selected by the cache's indexes, which the server does not know.
+// This file reads from the server what the cache would show if it were up to date: no object
+// outside the cache's scope, and selected by the cache's indexes, which the server does not know.
 
 func (c *Client) getInstead(ctx context.Context, t target, obj Object) error {
 	fresh := newLike(obj).(Object)
@@ -84,7 +84,8 @@ func (c *Client) outside(t target, obj Object) bool {
 	return c.cache.Covers(t.gvk, "") && !c.cache.Matches(t.gvk, obj)
 }
 
-// indexed returns the selector if the server may not know all of it, else one that selects everything.
+// indexed returns the selector if the server may not know all of it, else one that selects
+// everything.
 func indexed(selector fields.Selector) fields.Selector {
 	for _, r := range selector.Requirements() {
 		if r.Field != "metadata.name" && r.Field != "metadata.namespace" {

@@ -14,18 +14,17 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// A kind that does not exist must not turn every lookup into two requests:
-// the server is asked again at most this often.
+// A kind that does not exist must not turn every lookup into two requests: the server is asked
+// again at most this often.
 const (
 	discoveriesPerSecond = 2
 	discoveriesAtOnce    = 20
 )
 
-// NewMapper returns a mapper of kinds to resources that asks the server when
-// it is first used, and again (a bounded number of times per second) when it does not know a
-// kind, so that it finds custom resources that are installed later. It may be
-// shared, and has a Reset method. HTTP may be nil; else it must have been made
-// from config.
+// NewMapper returns a mapper of kinds to resources that asks the server when it is first used, and
+// again (a bounded number of times per second) when it does not know a kind, so that it finds
+// custom resources that are installed later. It may be shared, and has a Reset method. HTTP may be
+// nil; else it must have been made from config.
 func NewMapper(config *rest.Config, http *http.Client) (meta.RESTMapper, error) {
 	config = unlimited(config)
 	if http == nil {
@@ -45,8 +44,8 @@ func NewMapper(config *rest.Config, http *http.Client) (meta.RESTMapper, error) 
 	}, nil
 }
 
-// mapper makes client-go's mapper ask again. That one never does so by itself
-// over a cache in memory, because such a cache calls itself fresh.
+// mapper makes client-go's mapper ask again. That one never does so by itself over a cache in
+// memory, because such a cache calls itself fresh.
 type mapper struct {
 	*restmapper.DeferredDiscoveryRESTMapper
 	limit flowcontrol.RateLimiter
@@ -66,8 +65,8 @@ func (m *mapper) Reset() {
 	clear(m.known)
 }
 
-// again reports whether a lookup that failed is worth repeating: because
-// discovery was dropped since it began, or now is.
+// again reports whether a lookup that failed is worth repeating: because discovery was dropped
+// since it began, or now is.
 func (m *mapper) again(err error, seen int) bool {
 	if !meta.IsNoMatchError(err) {
 		return false
@@ -172,8 +171,8 @@ func (m *mapper) ResourcesFor(resource schema.GroupVersionResource) ([]schema.Gr
 	})
 }
 
-// unlimited is the config without client-side rate limit, unless it sets one:
-// the server's priority and fairness does that job.
+// unlimited is the config without client-side rate limit, unless it sets one: the server's
+// priority and fairness does that job.
 func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	if config.QPS == 0 && config.RateLimiter == nil {

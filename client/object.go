@@ -12,8 +12,8 @@ import (
 )
 
 // Object is any API object with metadata: a Go struct that the scheme knows,
-// *unstructured.Unstructured, or *metav1.PartialObjectMetadata. The last two
-// must carry their apiVersion and kind.
+// *unstructured.Unstructured, or *metav1.PartialObjectMetadata. The last two must carry their
+// apiVersion and kind.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -30,9 +30,9 @@ func KeyOf(obj Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// KindOf is the kind of an object or of a list. A representation that can hold
-// any kind says its own; a Go type is looked up in the scheme, and a type
-// registered under several kinds must say which one is meant.
+// KindOf is the kind of an object or of a list. A representation that can hold any kind says its
+// own; a Go type is looked up in the scheme, and a type registered under several kinds must say
+// which one is meant.
 func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	own := obj.GetObjectKind().GroupVersionKind()
 	if !isTyped(obj) {
@@ -86,8 +86,8 @@ func isMetadata(obj runtime.Object) bool {
 	return false
 }
 
-// target is what a request is about: the kind, its resource and the address of one
-// object or of a collection.
+// target is what a request is about: the kind, its resource and the address of one object or of a
+// collection.
 type target struct {
 	gvk     schema.GroupVersionKind
 	mapping *meta.RESTMapping

@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Each verb takes its own kind of option, and an option says by its methods to
-// which verbs it can be passed: what makes no sense does not compile. The
-// interfaces are sealed.
+// Each verb takes its own kind of option, and an option says by its methods to which verbs it can
+// be passed: what makes no sense does not compile. The interfaces are sealed.
 
 // GetOption is an option of Get.
 type GetOption interface{ toGet(*getOptions) }
@@ -79,8 +78,8 @@ func (l liveOption) toList(o *listOptions) { o.live = bool(l) }
 
 type staleOption bool
 
-// AllowStale makes a cached read answer at once with what the cache has,
-// without waiting for the caller's own writes to arrive there.
+// AllowStale makes a cached read answer at once with what the cache has, without waiting for the
+// caller's own writes to arrive there.
 const AllowStale staleOption = true
 
 func (s staleOption) toGet(o *getOptions)   { o.stale = bool(s) }
@@ -110,9 +109,8 @@ func (m MatchingLabelsSelector) toList(o *listOptions) {
 }
 func (m MatchingLabelsSelector) toDeleteAllOf(o *deleteAllOfOptions) { m.toList(&o.list) }
 
-// MatchingFields selects objects by fields: in a cached read by declared
-// indexes, metadata.name and metadata.namespace; in a live one by what the
-// server supports for the kind.
+// MatchingFields selects objects by fields: in a cached read by declared indexes, metadata.name
+// and metadata.namespace; in a live one by what the server supports for the kind.
 type MatchingFields map[string]string
 
 func (m MatchingFields) toList(o *listOptions) {
@@ -120,8 +118,8 @@ func (m MatchingFields) toList(o *listOptions) {
 }
 func (m MatchingFields) toDeleteAllOf(o *deleteAllOfOptions) { m.toList(&o.list) }
 
-// Limit is the greatest number of objects to return. A live List that was cut off
-// carries a token for [Continue]; a cached one does not.
+// Limit is the greatest number of objects to return. A live List that was cut off carries a token
+// for [Continue]; a cached one does not.
 type Limit int64
 
 func (l Limit) toList(o *listOptions) { o.limit = int64(l) }
@@ -141,8 +139,8 @@ func (f FieldOwner) toApply(o *writeOptions)  { o.owner = string(f) }
 
 type forceOption bool
 
-// ForceOwnership makes Apply take fields over that other managers own, instead
-// of failing with a conflict.
+// ForceOwnership makes Apply take fields over that other managers own, instead of failing with a
+// conflict.
 const ForceOwnership forceOption = true
 
 func (f forceOption) toApply(o *writeOptions) { o.force = bool(f) }
@@ -166,9 +164,9 @@ func (d dryRunOption) toDeleteAllOf(o *deleteAllOfOptions) { d.toDelete(&o.delet
 
 type ifUnchangedOption bool
 
-// IfUnchanged makes the write fail with a conflict unless the object is still at
-// the resourceVersion that the passed object has. Update does so anyhow, except
-// for objects without a resourceVersion; with this option these are refused.
+// IfUnchanged makes the write fail with a conflict unless the object is still at the
+// resourceVersion that the passed object has. Update does so anyhow, except for objects without a
+// resourceVersion; with this option these are refused.
 const IfUnchanged ifUnchangedOption = true
 
 func (i ifUnchangedOption) toUpdate(o *writeOptions)  { o.ifUnchanged = bool(i) }
@@ -177,8 +175,7 @@ func (i ifUnchangedOption) toApply(o *writeOptions)   { o.ifUnchanged = bool(i) 
 func (i ifUnchangedOption) toDelete(o *deleteOptions) { o.ifUnchanged = bool(i) }
 
 // PropagationPolicy says what happens to the dependents of a deleted object:
-// metav1.DeletePropagationBackground, -Foreground or -Orphan. Without it the
-// kind's default holds.
+// metav1.DeletePropagationBackground, -Foreground or -Orphan. Without it the kind's default holds.
 type PropagationPolicy metav1.DeletionPropagation
 
 func (p PropagationPolicy) toDelete(o *deleteOptions) {
@@ -187,8 +184,8 @@ func (p PropagationPolicy) toDelete(o *deleteOptions) {
 }
 func (p PropagationPolicy) toDeleteAllOf(o *deleteAllOfOptions) { p.toDelete(&o.deleteOptions) }
 
-// GracePeriod is how long the object may take to end by itself, rounded up to
-// full seconds. Without it the object's own grace period holds.
+// GracePeriod is how long the object may take to end by itself, rounded up to full seconds.
+// Without it the object's own grace period holds.
 type GracePeriod time.Duration
 
 func (g GracePeriod) toDelete(o *deleteOptions) {
@@ -197,8 +194,8 @@ func (g GracePeriod) toDelete(o *deleteOptions) {
 }
 func (g GracePeriod) toDeleteAllOf(o *deleteAllOfOptions) { g.toDelete(&o.deleteOptions) }
 
-// Preconditions must hold for the object that is deleted. They replace the
-// UID of the passed object as a precondition.
+// Preconditions must hold for the object that is deleted. They replace the UID of the passed
+// object as a precondition.
 type Preconditions struct {
 	UID             types.UID // empty: any
 	ResourceVersion string    // empty: any
@@ -214,9 +211,9 @@ func (p Preconditions) toDelete(o *deleteOptions) {
 	}
 }
 
-// SubResourceBody is the object to send in an Update, Patch or Apply of a
-// subresource that has a kind of its own, such as an autoscaling/v1 Scale.
-// Without it the object itself is sent, as "status" wants it.
+// SubResourceBody is the object to send in an Update, Patch or Apply of a subresource that has a
+// kind of its own, such as an autoscaling/v1 Scale. Without it the object itself is sent, as
+// "status" wants it.
 func SubResourceBody(body Object) BodyOption { return BodyOption{body} }
 
 // BodyOption is what [SubResourceBody] returns.

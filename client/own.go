@@ -16,8 +16,8 @@ import (
 	"github.com/setpoint-dev/setpoint/cache"
 )
 
-// maxPending is how many keys of a resource may wait for the cache. Beyond it
-// they are merged into one that bars the whole resource until the server was asked.
+// maxPending is how many keys of a resource may wait for the cache. Beyond it they are merged into
+// one that bars the whole resource until the server was asked.
 const maxPending = 10_000
 
 // pending is what the cache must show before it may answer a read of a key.
@@ -30,9 +30,8 @@ type pending struct {
 	told     bool      // that it was not shown in time
 }
 
-// ownWrites remembers the writes that the cache may not have yet, by resource
-// and key. A key without name stands for all objects of its namespace, the
-// empty key for all of the resource.
+// ownWrites remembers the writes that the cache may not have yet, by resource and key. A key
+// without name stands for all objects of its namespace, the empty key for all of the resource.
 type ownWrites struct {
 	cache  *cache.Cache
 	mapper meta.RESTMapper
@@ -100,8 +99,8 @@ func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool) {
 	})
 }
 
-// wrotePart records a write to a subresource of another kind whose answer carries
-// the revision of the object.
+// wrotePart records a write to a subresource of another kind whose answer carries the revision of
+// the object.
 func (o *ownWrites) wrotePart(t target, revision string) {
 	shown, ok := o.shownAs(t)
 	if ok && revision != "" && o.mayHold(shown, t) {
@@ -119,24 +118,24 @@ func (o *ownWrites) deleted(t target, uid types.UID) {
 	}
 }
 
-// leaves makes p wait for the end of the object of that UID, unless the cache still has to
-// lose a predecessor first, which the object then never follows.
+// leaves makes p wait for the end of the object of that UID, unless the cache still has to lose a
+// predecessor first, which the object then never follows.
 func (o *ownWrites) leaves(shown schema.GroupVersionKind, t target, p *pending, uid types.UID) {
 	if held, ok := o.cache.Peek(shown, t.key); !ok || held.UID() != p.gone {
 		p.gone = uid
 	}
 }
 
-// unsure records that what the server holds under the key is not known: the answer to a
-// write was lost, or it refused a write because it holds something else than the cache.
+// unsure records that what the server holds under the key is not known: the answer to a write was
+// lost, or it refused a write because it holds something else than the cache.
 func (o *ownWrites) unsure(t target) {
 	if shown, ok := o.shownAs(t); ok {
 		o.record(shown, t, func(p *pending) { p.unknown = true })
 	}
 }
 
-// mayHold reports whether the cache shows the key, or will for a moment because of an
-// earlier write.
+// mayHold reports whether the cache shows the key, or will for a moment because of an earlier
+// write.
 func (o *ownWrites) mayHold(shown schema.GroupVersionKind, t target) bool {
 	if _, ok := o.cache.Peek(shown, t.key); ok {
 		return true
@@ -269,16 +268,16 @@ func (o *ownWrites) await(ctx context.Context, shown schema.GroupVersionKind, w 
 	return nil
 }
 
-// removed reports whether the answer to a write that was no Delete says that the write
-// removed the object, by taking the last finalizer from one that was being deleted. The
-// server answers such a write with the revision that was sent, not with that of the deletion.
+// removed reports whether the answer to a write that was no Delete says that the write removed the
+// object, by taking the last finalizer from one that was being deleted. The server answers such a
+// write with the revision that was sent, not with that of the deletion.
 func removed(obj metav1.Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// later is the later of two revisions. One that cannot be compared is passed over: a server
-// whose revisions are no numbers gives no order to wait by.
+// later is the later of two revisions. One that cannot be compared is passed over: a server whose
+// revisions are no numbers gives no order to wait by.
 func later(a, b string) string {
 	if order, err := resourceversion.CompareResourceVersion(b, a); err == nil && order > 0 {
 		return b

@@ -19,8 +19,8 @@ type Patch interface {
 	Data(obj Object) ([]byte, error)
 }
 
-// RawPatch is a patch of that type, as it is: for example types.JSONPatchType with
-// the operations of RFC 6902.
+// RawPatch is a patch of that type, as it is: for example types.JSONPatchType with the operations
+// of RFC 6902.
 func RawPatch(t types.PatchType, data []byte) Patch { return rawPatch{t, data} }
 
 type rawPatch struct {
@@ -31,25 +31,25 @@ type rawPatch struct {
 func (p rawPatch) Type() types.PatchType       { return p.patchType }
 func (p rawPatch) Data(Object) ([]byte, error) { return p.data, nil }
 
-// MergeFrom is the JSON merge patch that turns base into the object passed to
-// Patch. base must not change any more: change a copy. A list is replaced as a
-// whole, so for lists that others write too, use [MergeFromWithOptimisticLock].
+// MergeFrom is the JSON merge patch that turns base into the object passed to Patch. base must not
+// change any more: change a copy. A list is replaced as a whole, so for lists that others write
+// too, use [MergeFromWithOptimisticLock].
 func MergeFrom(base Object) Patch { return diff{base: base, patchType: types.MergePatchType} }
 
-// MergeFromWithOptimisticLock is [MergeFrom] that fails with a conflict unless
-// the object is still at base's resourceVersion.
+// MergeFromWithOptimisticLock is [MergeFrom] that fails with a conflict unless the object is still
+// at base's resourceVersion.
 func MergeFromWithOptimisticLock(base Object) Patch {
 	return diff{base: base, patchType: types.MergePatchType, lock: true}
 }
 
-// StrategicMergeFrom is like [MergeFrom] but merges lists by their keys. Only
-// typed objects of built-in kinds know how.
+// StrategicMergeFrom is like [MergeFrom] but merges lists by their keys. Only typed objects of
+// built-in kinds know how.
 func StrategicMergeFrom(base Object) Patch {
 	return diff{base: base, patchType: types.StrategicMergePatchType}
 }
 
-// StrategicMergeFromWithOptimisticLock is [StrategicMergeFrom] that fails with a
-// conflict unless the object is still at base's resourceVersion.
+// StrategicMergeFromWithOptimisticLock is [StrategicMergeFrom] that fails with a conflict unless
+// the object is still at base's resourceVersion.
 func StrategicMergeFromWithOptimisticLock(base Object) Patch {
 	return diff{base: base, patchType: types.StrategicMergePatchType, lock: true}
 }
@@ -108,8 +108,8 @@ func isEmptyPatch(t types.PatchType, data []byte) bool {
 	return false
 }
 
-// requireRevision makes a patch fail with a conflict unless the object is at that
-// revision: a write that carries a resourceVersion is a conditional one.
+// requireRevision makes a patch fail with a conflict unless the object is at that revision: a
+// write that carries a resourceVersion is a conditional one.
 func requireRevision(t types.PatchType, data []byte, revision string) ([]byte, error) {
 	if t == types.JSONPatchType {
 		var operations []any

@@ -13,8 +13,8 @@ import (
 	"github.com/setpoint-dev/setpoint/cache"
 )
 
-// Get reads one object into obj, from the cache when it covers the kind and the
-// namespace, else from the server. A missing object is an error that apierrors.IsNotFound knows.
+// Get reads one object into obj, from the cache when it covers the kind and the namespace, else
+// from the server. A missing object is an error that apierrors.IsNotFound knows.
 func (c *Client) Get(ctx context.Context, key types.NamespacedName, obj Object, opts ...GetOption) error {
 	var o getOptions
 	for _, opt := range opts {
@@ -67,8 +67,8 @@ func (c *Client) getLive(ctx context.Context, t target, subresource string, obj 
 	return nil
 }
 
-// List reads the selected objects into list, from the cache when it covers
-// the kind and the namespace, else from the server.
+// List reads the selected objects into list, from the cache when it covers the kind and the
+// namespace, else from the server.
 func (c *Client) List(ctx context.Context, list ObjectList, opts ...ListOption) error {
 	var o listOptions
 	for _, opt := range opts {
@@ -145,8 +145,8 @@ func (o *listOptions) fieldSelector() fields.Selector {
 	return fields.AndSelectors(o.fields...)
 }
 
-// selectsNothing recognises the selector that matches nothing: in a URL it would look
-// like the one that matches everything.
+// selectsNothing recognises the selector that matches nothing: in a URL it would look like the one
+// that matches everything.
 func (o *listOptions) selectsNothing() bool {
 	_, selectable := o.labelSelector().Requirements()
 	return !selectable

@@ -11,12 +11,12 @@ import (
 // Status is the status subresource: short for SubResource("status").
 func (c *Client) Status() *SubResource { return c.SubResource("status") }
 
-// SubResource is the subresource of that name of any object: status, scale,
-// eviction, token, and so on.
+// SubResource is the subresource of that name of any object: status, scale, eviction, token, and
+// so on.
 func (c *Client) SubResource(name string) *SubResource { return &SubResource{client: c, name: name} }
 
-// SubResource reads and writes one subresource. Its reads are live. Its methods
-// may be called concurrently, though not with the same object.
+// SubResource reads and writes one subresource. Its reads are live. Its methods may be called
+// concurrently, though not with the same object.
 type SubResource struct {
 	client *Client
 	name   string
@@ -32,8 +32,8 @@ func (s *SubResource) Get(ctx context.Context, obj, body Object) error {
 	return explain(what, t, s.client.getLive(ctx, t, s.name, body))
 }
 
-// Create posts body to the subresource of obj, and sets body to the answer if that is
-// of its kind: a TokenRequest is, the answer to an Eviction is not.
+// Create posts body to the subresource of obj, and sets body to the answer if that is of its kind:
+// a TokenRequest is, the answer to an Eviction is not.
 func (s *SubResource) Create(ctx context.Context, obj, body Object, opts ...CreateOption) error {
 	var o writeOptions
 	for _, opt := range opts {
@@ -42,8 +42,8 @@ func (s *SubResource) Create(ctx context.Context, obj, body Object, opts ...Crea
 	return s.send(ctx, "create", obj, body, o)
 }
 
-// Update replaces the subresource with obj's, or with [SubResourceBody]. A
-// status that the cache surely has already is not sent.
+// Update replaces the subresource with obj's, or with [SubResourceBody]. A status that the cache
+// surely has already is not sent.
 func (s *SubResource) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
 	var o writeOptions
 	for _, opt := range opts {
@@ -56,7 +56,8 @@ func (s *SubResource) Update(ctx context.Context, obj Object, opts ...UpdateOpti
 	return s.send(ctx, "update", obj, body, o)
 }
 
-// Patch changes the subresource by the patch, computed from obj or from [SubResourceBody]. An empty patch is not sent.
+// Patch changes the subresource by the patch, computed from obj or from [SubResourceBody]. An
+// empty patch is not sent.
 func (s *SubResource) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
 	var o writeOptions
 	for _, opt := range opts {
@@ -73,8 +74,8 @@ func (s *SubResource) Patch(ctx context.Context, obj Object, patch Patch, opts .
 	return s.client.patch(ctx, t, s.name, obj, into, patch, o)
 }
 
-// Apply declares the fields of obj's status (for another subresource, those of
-// obj or of [SubResourceBody]) as wanted, as [Client.Apply] does.
+// Apply declares the fields of obj's status (for another subresource, those of obj or of
+// [SubResourceBody]) as wanted, as [Client.Apply] does.
 func (s *SubResource) Apply(ctx context.Context, obj Object, opts ...ApplyOption) error {
 	var o writeOptions
 	for _, opt := range opts {

@@ -21,8 +21,8 @@ const (
 	Stop Outcome = -1
 )
 
-// After ends the run and plans the next one after that time, which if not positive is as
-// soon as possible.
+// After ends the run and plans the next one after that time, which if not positive is as soon as
+// possible.
 func After(d time.Duration) Outcome { return Outcome(max(d, 1)) }
 
 // Progress says how the steps before a [Last] step ended.
@@ -35,8 +35,7 @@ type Progress struct {
 // Done reports whether all steps were done.
 func (p Progress) Done() bool { return p.Step == "" }
 
-// Step is one step of a reconcile of objects of type T. It is made by [Do],
-// [Finalizer] or [Last].
+// Step is one step of a reconcile of objects of type T. It is made by [Do], [Finalizer] or [Last].
 type Step[T client.Object] struct {
 	name     string
 	alive    func(context.Context, T) (Outcome, error) // of a Do or Finalizer step
@@ -44,15 +43,15 @@ type Step[T client.Object] struct {
 	last     func(context.Context, T, Progress) error  // of a Last step
 }
 
-// Do is a step that runs while the object is not being deleted. The name is
-// used in errors and in [Progress].
+// Do is a step that runs while the object is not being deleted. The name is used in errors and in
+// [Progress].
 func Do[T client.Object](name string, do func(context.Context, T) (Outcome, error)) Step[T] {
 	return Step[T]{name: name, alive: do}
 }
 
 // Finalizer is a step that adds the finalizer while the object is not being deleted. Once it is,
-// and has the finalizer, the step runs cleanup and, after that returned
-// Continue, removes the finalizer. A cleanup that is not done returns Stop or After.
+// and has the finalizer, the step runs cleanup and, after that returned Continue, removes the
+// finalizer. A cleanup that is not done returns Stop or After.
 func Finalizer[T client.Object](c *client.Client, name string, cleanup func(context.Context, T) (Outcome, error)) Step[T] {
 	return Step[T]{
 		name: "finalizer " + name,

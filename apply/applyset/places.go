@@ -19,7 +19,8 @@ type place struct {
 // places are sorted, and each is there once.
 type places []place
 
-// placesOf reads the parent's annotation. What it cannot read it passes over: it was not written by this package.
+// placesOf reads the parent's annotation. What it cannot read it passes over: it was not written
+// by this package.
 func placesOf(parent client.Object) places {
 	var p places
 	for text := range strings.SplitSeq(parent.GetAnnotations()[Annotation], ",") {
@@ -30,7 +31,8 @@ func placesOf(parent client.Object) places {
 	return p.sorted()
 }
 
-// String is the annotation's value: "default/Deployment.apps,default/Service,/ClusterRole.rbac.authorization.k8s.io".
+// String is the annotation's value:
+// "default/Deployment.apps,default/Service,/ClusterRole.rbac.authorization.k8s.io".
 func (p places) String() string {
 	var texts []string
 	for _, place := range p {
