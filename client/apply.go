@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,28 +52,35 @@ func (c *Client) apply(
 	if o.ifUnchanged {
 		want.SetResourceVersion(obj.GetResourceVersion())
 	}
-	if !o.dryRun && into == obj && c.isApplied(t, subresource, into, want, o.owner) {
+	id := application{t.mapping.Resource, t.key, subresource, o.owner}
+	whole := into == obj && !o.dryRun
+	if whole && c.isApplied(t, id, into, want) {
 		return c.skip("apply", t)
 	}
 	body, err := json.Marshal(want)
 	if err != nil {
 		return explain(what, t, fmt.Errorf("encode: %w", err))
 	}
-	in := call{
-		Request:     Request{Verb: "patch", Subresource: subresource, DryRun: o.dryRun},
-		params:      o.params(""),
-		contentType: string(types.ApplyPatchType),
-		body:        body,
+	w := change{
+		call: call{
+			Request:     Request{Verb: "patch", Subresource: subresource, DryRun: o.dryRun},
+			params:      o.params(""),
+			contentType: string(types.ApplyPatchType),
+			body:        body,
+		},
+		what: what, into: into, part: into != obj, uid: obj.GetUID(), revision: want.GetResourceVersion(),
 	}
-	return c.write(ctx, t, change{
-		call: in, what: what, into: into, part: into != obj, uid: obj.GetUID(), revision: want.GetResourceVersion(),
-	})
+	if whole {
+		w.applied = func(fresh Object, got answer) { c.rememberApplied(t, id, want, fresh, got) }
+	}
+	return c.write(ctx, t, w)
 }
 
 // isApplied reports whether applying want would surely change nothing: the cache has everything
-// this client wrote, and the cached object has all wanted values and says that the owner applied
-// just these fields. It then sets obj to the cached object.
-func (c *Client) isApplied(t target, subresource string, obj Object, want *unstructured.Unstructured, owner string) bool {
+// this client wrote, and either the cached object has all wanted values and says that the owner
+// applied just these fields, or it is in the state to which applying the same came before. It then
+// sets obj to the cached object.
+func (c *Client) isApplied(t target, id application, obj Object, want *unstructured.Unstructured) bool {
 	if c.cache == nil || !c.settled(t) {
 		return false
 	}
@@ -82,7 +88,7 @@ func (c *Client) isApplied(t target, subresource string, obj Object, want *unstr
 	if !ok || !fits(want.GetUID(), entry.UID()) || !fits(want.GetResourceVersion(), entry.ResourceVersion()) {
 		return false
 	}
-	fields := appliedFields(entry.ManagedFields(), owner, want.GetAPIVersion(), subresource)
+	fields := appliedFields(entry.ManagedFields(), id.owner, want.GetAPIVersion(), id.subresource)
 	if fields == nil {
 		return false
 	}
@@ -92,7 +98,10 @@ func (c *Client) isApplied(t target, subresource string, obj Object, want *unstr
 		return false
 	}
 	if !declares(fields, want.Object, live.Object) {
-		return false
+		d, ok := digestOf(fields, want.Object, live.Object)
+		if !ok || !c.applied.is(id, d) {
+			return false
+		}
 	}
 	cached := newLike(obj)
 	cached.GetObjectKind().SetGroupVersionKind(t.gvk)
@@ -116,19 +125,3 @@ func (c *Client) settled(t target) bool {
 
 // fits reports whether a precondition holds; an empty one always does.
 func fits[S ~string](want, have S) bool { return want == "" || want == have }
-
-// appliedFields returns the field set of the owner's last apply, or nil if that is not known.
-func appliedFields(entries []metav1.ManagedFieldsEntry, owner, apiVersion, subresource string) map[string]any {
-	for _, entry := range entries {
-		if entry.Manager != owner || entry.Operation != metav1.ManagedFieldsOperationApply ||
-			entry.Subresource != subresource || entry.APIVersion != apiVersion || entry.FieldsV1 == nil {
-			continue
-		}
-		var fields map[string]any
-		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
-			return nil
-		}
-		return fields
-	}
-	return nil
-}

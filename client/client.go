@@ -68,6 +68,7 @@ type Client struct {
 	codec      *codec
 	cache      *cache.Cache // nil: none
 	own        *ownWrites
+	applied    applications
 	fieldOwner string
 	gate       Gate
 	log        *slog.Logger
@@ -177,9 +178,8 @@ func (c *Client) target(gvk schema.GroupVersionKind, key types.NamespacedName) (
 	return t, nil
 }
 
-// targetOf is the target of an object by its own name, which must be complete unless the server is
-// to generate it.
-func (c *Client) targetOf(obj Object, generated bool) (target, error) {
+// targetOf is the target of an object by its own name, which may be missing if unnamed says so.
+func (c *Client) targetOf(obj Object, unnamed bool) (target, error) {
 	gvk, err := KindOf(obj, c.scheme)
 	if err != nil {
 		return target{}, err
@@ -188,7 +188,7 @@ func (c *Client) targetOf(obj Object, generated bool) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	return t, t.complete(generated)
+	return t, t.complete(unnamed)
 }
 
 // warnings logs the warnings of the server.

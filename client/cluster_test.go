@@ -29,9 +29,10 @@ import (
 type line struct {
 	*apitest.Server
 	mu       sync.Mutex
-	released chan struct{} // closed: watches go on
-	cut      bool          // watches cannot be opened
-	lose     int           // so many answers to writes are lost
+	released chan struct{}       // closed: watches go on
+	cut      bool                // watches cannot be opened
+	lose     int                 // so many answers to writes are lost
+	admit    func([]byte) []byte // changes the bodies of patches on their way, as defaulting does
 	requests []string
 }
 
@@ -87,6 +88,13 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.mu.Unlock()
 	if watching && cut {
 		return nil, errBroken
+	}
+	if l.admit != nil && r.Method == http.MethodPatch {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(l.admit(body)))
 	}
 	before := l.at(r.URL.Path)
 	resp, err := l.Server.RoundTrip(r)

@@ -39,11 +39,7 @@ func without(object map[string]any, fields ...string) map[string]any {
 
 // declaresValue compares one thing, of whatever type.
 func declaresValue(set map[string]any, want, live any) bool {
-	below := len(set)
-	if _, itself := set["."]; itself {
-		below--
-	}
-	if below == 0 {
+	if isLeaf(set) {
 		return sameJSON(want, live)
 	}
 	switch want := want.(type) {

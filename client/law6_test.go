@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,52 @@ func TestLaw6ApplyThatChangesNothingIsNotSent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLaw6ApplyOfWhatTheServerWritesOtherwise: the server keeps another value than was applied, as it does
+// with quantities and with defaults in values that are owned as a whole. The same apply again changes nothing.
+func TestLaw6ApplyOfWhatTheServerWritesOtherwise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil, configMaps)
+		c.line.admit = func(body []byte) []byte {
+			owners := applied("me")
+			var obj map[string]any
+			must(t, json.Unmarshal(body, &obj))
+			if data := obj["data"].(map[string]any); data["a"] == "1000m" {
+				data["a"] = "1"
+			}
+			obj["metadata"].(map[string]any)["managedFields"] = owners.ManagedFields[:1]
+			body, err := json.Marshal(obj)
+			must(t, err)
+			return body
+		}
+		apply := func(why, value string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			c.line.take()
+			obj := configMap("default", "web")
+			obj.Data = map[string]string{"a": value}
+			must(t, c.Apply(t.Context(), obj))
+			if sent := len(c.line.take()) > 0; sent != want {
+				t.Errorf("%s: sent: %v", why, sent)
+			}
+		}
+		change := func(field, value string) {
+			theirs := configMap("default", "web")
+			c.line.Server.Get(theirs)
+			theirs.Data[field] = value
+			apitest.Put(c.line.Server, theirs)
+		}
+		apply("the first", "1000m", true)
+		apply("the same", "1000m", false)
+		change("b", "2")
+		apply("the same, while others change other fields", "1000m", false)
+		change("a", "2")
+		apply("the same, but somebody changed it", "1000m", true)
+		apply("the same again", "1000m", false)
+		apply("another", "3", true)
+		apply("the first again", "1000m", true)
+	})
 }
 
 // TestLaw6ApplyDoesNotTrustStaleCache: the cache shows what was there before the own write, so that applying that again is no no-op.

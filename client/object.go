@@ -110,9 +110,9 @@ func (t target) String() string {
 }
 
 // complete reports what the address of one object lacks.
-func (t target) complete(generated bool) error {
+func (t target) complete(unnamed bool) error {
 	switch {
-	case t.key.Name == "" && !generated:
+	case t.key.Name == "" && !unnamed:
 		return fmt.Errorf("%s: the object needs a name", t)
 	case t.namespaced() && t.key.Namespace == "":
 		return fmt.Errorf("%s: the object needs a namespace", t)

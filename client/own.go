@@ -77,7 +77,7 @@ func (o *ownWrites) shownAs(t target) (schema.GroupVersionKind, bool) {
 func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool) {
 	t.key = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	shown, ok := o.shownAs(t)
-	if !ok {
+	if !ok || t.key.Name == "" {
 		return
 	}
 	// An object outside the cache's selectors leaves the cache, or never comes: no event tells of

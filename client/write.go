@@ -21,7 +21,8 @@ func (c *Client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 	if isMetadata(obj) {
 		return errors.New("create: metadata alone is no object: pass a typed or unstructured one")
 	}
-	t, err := c.targetOf(obj, obj.GetGenerateName() != "")
+	// Whether a name is needed is up to the kind: a SubjectAccessReview has none.
+	t, err := c.targetOf(obj, true)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
@@ -136,12 +137,13 @@ func (o *writeOptions) check(t target, obj Object) error {
 // change is a write, and what its answer is for.
 type change struct {
 	call
-	what         string    // names it in errors
-	into         Object    // is set to the answer
-	part         bool      // into is of the subresource's own kind
-	uid          types.UID // of the object that is meant, if known
-	revision     string    // of the object that was read, if any
-	warnOfStatus bool      // into says what the status was meant to be
+	what         string                         // names it in errors
+	into         Object                         // is set to the answer
+	part         bool                           // into is of the subresource's own kind
+	uid          types.UID                      // of the object that is meant, if known
+	revision     string                         // of the object that was read, if any
+	warnOfStatus bool                           // into says what the status was meant to be
+	applied      func(fresh Object, got answer) // is told of a success; nil: nobody is
 }
 
 // write sends a write, and remembers what cached reads must see from now on.
@@ -168,6 +170,9 @@ func (c *Client) write(ctx context.Context, t target, w change) error {
 		return nil
 	}
 	c.succeeded(ctx, t, w, fresh.(Object))
+	if w.applied != nil {
+		w.applied(fresh.(Object), got)
+	}
 	assign(w.into, fresh)
 	return nil
 }
