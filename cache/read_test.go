@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 )
 
 // follow runs a cache that has synced the kinds.
@@ -483,4 +484,19 @@ func mustSelector(s string) labels.Selector {
 	selector, err := labels.Parse(s)
 	must(err)
 	return selector
+}
+
+// What is wrong with a configuration is said when the cache is made.
+func TestNewRefuses(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("a cache without a server was made")
+	}
+	r := prometheus.NewRegistry()
+	cfg := Config{REST: &rest.Config{Host: "https://server.test"}, Metrics: r}
+	if _, err := New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(cfg); err == nil {
+		t.Error("two caches share a registry")
+	}
 }
