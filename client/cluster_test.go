@@ -193,6 +193,7 @@ type cluster struct {
 	*client.Client
 	line     *line
 	cache    *cache.Cache
+	watches  map[schema.GroupVersionKind]*cache.Watch
 	log      *bytes.Buffer
 	registry *prometheus.Registry
 }
@@ -227,17 +228,30 @@ func prepare(t *testing.T, l *line, options map[schema.GroupKind]cache.Options, 
 	must(t, err)
 	store, err := cache.New(cache.Config{REST: config, HTTP: transport, Mapper: mapper, Kinds: options, FieldOwners: []string{"me"}})
 	must(t, err)
-	for _, gvk := range watched {
-		_, err := store.Watch(gvk, nil)
-		must(t, err)
+	c := &cluster{
+		line: l, cache: store, watches: map[schema.GroupVersionKind]*cache.Watch{},
+		log: &bytes.Buffer{}, registry: prometheus.NewRegistry(),
 	}
-	c := &cluster{line: l, cache: store, log: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
+	for _, gvk := range watched {
+		c.watch(t, gvk)
+	}
 	c.Client, err = client.New(client.Config{
 		REST: config, HTTP: transport, Mapper: mapper, Cache: store, FieldOwner: "me", Metrics: c.registry,
 		Logger: slog.New(slog.NewTextHandler(io.MultiWriter(c.log, t.Output()), nil)),
 	})
 	must(t, err)
 	return c
+}
+
+// watch replaces the watch of a kind.
+func (c *cluster) watch(t *testing.T, gvk schema.GroupVersionKind) {
+	t.Helper()
+	if w := c.watches[gvk]; w != nil {
+		w.Close()
+	}
+	w, err := c.cache.Watch(gvk, nil)
+	must(t, err)
+	c.watches[gvk] = w
 }
 
 // count is the sum of a counter over all its labels.

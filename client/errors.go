@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,9 @@ func explain(what string, t target, err error) error {
 }
 
 func fixFor(what string, err error) string {
+	if isOtherUID(err) {
+		return "the object is another one (UID) than was read"
+	}
 	if !apierrors.IsConflict(err) {
 		return ""
 	}
@@ -48,6 +52,15 @@ func fixFor(what string, err error) string {
 		return "the object is another one (UID) or was changed (resourceVersion) since it was read"
 	}
 	return ""
+}
+
+// isOtherUID recognises how the server refuses a patch that names another UID: as a change of the UID.
+func isOtherUID(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // outcomeUnknown reports whether the write may have been done although it failed with err. A

@@ -126,6 +126,10 @@ func (m *model) disturb() {
 		theirs := m.object(configMaps, "a", fmt.Sprint("theirs-", m.r.IntN(2))).(*corev1.ConfigMap)
 		theirs.Data = map[string]string{"n": fmt.Sprint(m.r.IntN(1000))}
 		apitest.Put(l.Server, theirs)
+	case 10:
+		gvk := m.kinds[m.r.IntN(2)]
+		m.logf("the watch of %s is replaced", gvk.Kind)
+		m.c.watch(m.T, gvk)
 	case 9:
 		time.Sleep(time.Duration(m.r.IntN(5000)) * time.Millisecond)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/setpoint-dev/setpoint/client"
 )
@@ -286,6 +287,18 @@ func TestLaw7FailedPreconditionSaysSo(t *testing.T) {
 	s.take()
 	if err := c.Delete(t.Context(), configMap("default", "web"), client.IfUnchanged); err == nil || len(s.take()) != 0 {
 		t.Errorf("IfUnchanged without a resourceVersion: %v", err)
+	}
+}
+
+// TestLaw7OtherUIDSaysSo: the server refuses a patch that names another UID as a change of the UID.
+func TestLaw7OtherUIDSaysSo(t *testing.T) {
+	c, _ := scripted(t, with(apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "web", field.ErrorList{
+		field.Invalid(field.NewPath("metadata", "uid"), "u1", "field is immutable"),
+	})))
+	obj := configMap("default", "web")
+	obj.UID = "u1"
+	if err := c.Apply(t.Context(), obj); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the object is another one (UID)") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -125,6 +125,8 @@ func (p *pair) configure() {
 	}
 	p.model.backoff = config.Backoff.withDefaults()
 	p.queue = New(config)
+	// Drop entries in smaller batches than the few keys of a program would ever fill.
+	p.queue.leaving = make([]*entry[string], 0, 1+p.next(8))
 }
 
 // next reads a number below n from the program.

@@ -55,6 +55,17 @@ func TestSnapshot(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("snapshot (-want +got):\n%s", diff)
 		}
+
+		// It belongs to the caller.
+		for _, r := range got.Running {
+			r.Causes[0].Count = 0
+		}
+		for _, w := range got.Waiting {
+			w.Causes[0].Count = 0
+		}
+		if diff := cmp.Diff(want, q.Snapshot(10)); diff != "" {
+			t.Errorf("snapshot after the first was written to (-want +got):\n%s", diff)
+		}
 		q.ShutDown()
 	})
 }
