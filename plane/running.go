@@ -57,6 +57,9 @@ func (r *running) start(ctx context.Context, config Config, logger *slog.Logger)
 			return err
 		}
 	}
+	if err := r.server.Ready(ctx); err != nil {
+		return err
+	}
 	if r.listener != nil {
 		r.listener.serve(r.server.Handler(), logger)
 	}

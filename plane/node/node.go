@@ -159,10 +159,10 @@ func connect(shared informers.SharedInformerFactory, kubelet, binder kubernetes.
 // run works when all that is there has been seen: the addresses in use, and what
 // the nodes carry.
 func (n *Nodes) run(ctx context.Context, handles []cache.DoneChecker, loops []func(context.Context)) {
-	if !cache.WaitFor(ctx, "", handles...) {
-		return
+	if cache.WaitFor(ctx, "", handles...) {
+		close(n.synced)
 	}
-	close(n.synced)
+	// Also when ctx has ended: the queues, which have goroutines, end only in the loops.
 	var group sync.WaitGroup
 	for _, run := range loops {
 		group.Go(func() { run(ctx) })

@@ -60,16 +60,17 @@ func (r *registrar) register(ctx context.Context) error {
 func (r *registrar) registerOne(ctx context.Context, name string) error {
 	nodes, wanted := r.client.CoreV1().Nodes(), r.nodeOf(name, time.Now())
 	node, err := nodes.Create(ctx, wanted, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
+	switch {
+	case apierrors.IsAlreadyExists(err):
 		if node, err = nodes.Get(ctx, name, metav1.GetOptions{}); err == nil {
 			node.Status = wanted.Status
-			node, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+			_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
 		}
-	} else if err == nil && !equality.Semantic.DeepEqual(node.Spec.Taints, wanted.Spec.Taints) {
+	case err == nil && !equality.Semantic.DeepEqual(node.Spec.Taints, wanted.Spec.Taints):
 		// Admission taints every new node as not ready, and the controller that takes
 		// the taint away is not here.
 		node.Spec.Taints = wanted.Spec.Taints
-		node, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
+		_, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("node: registering node %s: %w", name, err)

@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
@@ -51,7 +50,7 @@ func newEnvironment(ctx context.Context, config Config) (*environment, error) {
 // of one plane share. It drops managedFields from what it keeps. Whoever makes it
 // shuts it down, after the last Wait of those who use it.
 func NewInformers(config *rest.Config) (informers.SharedInformerFactory, error) {
-	client, _, err := clientFor(config, "shared-informers")
+	client, err := clientFor(config, "shared-informers")
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +80,7 @@ func (e *environment) shutdown() {
 
 // client makes the typed client of the controller called name.
 func (e *environment) client(name string) (kubernetes.Interface, error) {
-	client, _, err := clientFor(e.config.REST, name)
-	return client, err
+	return clientFor(e.config.REST, name)
 }
 
 func (e *environment) metadataClient(name string) (metadata.Interface, error) {
@@ -94,17 +92,12 @@ func (e *environment) metadataClient(name string) (metadata.Interface, error) {
 	return client, nil
 }
 
-func clientFor(config *rest.Config, name string) (kubernetes.Interface, *http.Client, error) {
-	config = configFor(config, name)
-	httpClient, err := rest.HTTPClientFor(config)
+func clientFor(config *rest.Config, name string) (kubernetes.Interface, error) {
+	client, err := kubernetes.NewForConfig(configFor(config, name))
 	if err != nil {
-		return nil, nil, fmt.Errorf("workload: making the HTTP client of %s: %w", name, err)
+		return nil, fmt.Errorf("workload: making the client of %s: %w", name, err)
 	}
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, nil, fmt.Errorf("workload: making the client of %s: %w", name, err)
-	}
-	return client, httpClient, nil
+	return client, nil
 }
 
 // configFor is the configuration with which the controller called name asks:

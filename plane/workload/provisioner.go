@@ -36,11 +36,8 @@ type provisioner struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
-	queue   workqueue.TypedRateLimitingInterface[volumeKey]
+	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName] // of claims, and of volumes, which have no namespace
 }
-
-// volumeKey names a claim, or a volume when it has no namespace.
-type volumeKey = cache.ObjectName
 
 func buildPersistentVolumeProvisioner(_ context.Context, e *environment) ([]loop, error) {
 	client, err := e.client("persistent-volume-provisioner")
@@ -53,8 +50,8 @@ func buildPersistentVolumeProvisioner(_ context.Context, e *environment) ([]loop
 		claims:  core.PersistentVolumeClaims().Lister(),
 		volumes: core.PersistentVolumes().Lister(),
 		classes: classes.Lister(),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[volumeKey](),
-			workqueue.TypedRateLimitingQueueConfig[volumeKey]{Name: "provisioner"}),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName](),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "provisioner"}),
 	}
 	enqueue := cache.ResourceEventHandlerFuncs{
 		AddFunc:    p.enqueue,
@@ -73,11 +70,11 @@ func (p *provisioner) enqueue(object any) {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
 		if wantsVolume(o) {
-			p.queue.Add(volumeKey{Namespace: o.Namespace, Name: o.Name})
+			p.queue.Add(cache.ObjectName{Namespace: o.Namespace, Name: o.Name})
 		}
 	case *corev1.PersistentVolume:
 		if isReleased(o) {
-			p.queue.Add(volumeKey{Name: o.Name})
+			p.queue.Add(cache.ObjectName{Name: o.Name})
 		}
 	}
 }
@@ -125,7 +122,7 @@ func (p *provisioner) createDefaultClass(ctx context.Context) {
 	}
 }
 
-func (p *provisioner) sync(ctx context.Context, key volumeKey) error {
+func (p *provisioner) sync(ctx context.Context, key cache.ObjectName) error {
 	if key.Namespace == "" {
 		return p.reclaim(ctx, key.Name)
 	}

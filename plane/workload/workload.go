@@ -88,11 +88,10 @@ func (c *Controllers) run(ctx context.Context, shared *environment, loops []loop
 	defer close(c.done)
 	defer shared.shutdown()
 
-	if !shared.waitForSync(ctx) {
-		return
+	if shared.waitForSync(ctx) {
+		close(c.synced)
 	}
-	close(c.synced)
-
+	// Also when ctx has ended: the queues, which have goroutines, end only in the loops.
 	var group sync.WaitGroup
 	for _, run := range loops {
 		group.Go(func() { run(ctx) })

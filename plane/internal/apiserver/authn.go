@@ -16,6 +16,7 @@ import (
 	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-openapi/pkg/spec3"
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	kubeauthenticator "k8s.io/kubernetes/pkg/kubeapiserver/authenticator"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -50,11 +51,11 @@ func newTokens(key *ecdsa.PrivateKey) (tokens, error) {
 
 // authentication lets in, in this order: requests of this process, client
 // certificates of the authority, ServiceAccount tokens, and anybody to publicPaths.
-// It also says so in OpenAPI.
-func authentication(ctx context.Context, generic *genericapiserver.Config, clientCA []byte, t tokens, client kubernetes.Interface) error {
+// It says so in OpenAPI v2, and returns what to say in v3.
+func authentication(ctx context.Context, generic *genericapiserver.Config, clientCA []byte, t tokens, client kubernetes.Interface) (spec3.SecuritySchemes, error) {
 	ca, err := dynamiccertificates.NewStaticCAContent("plane-client-ca", clientCA)
 	if err != nil {
-		return fmt.Errorf("trusting the plane's own authority: %w", err)
+		return nil, fmt.Errorf("trusting the plane's own authority: %w", err)
 	}
 	audiences := authenticator.Audiences{issuer}
 	config := kubeauthenticator.Config{
@@ -70,13 +71,12 @@ func authentication(ctx context.Context, generic *genericapiserver.Config, clien
 	}
 	remote, _, schemesV2, schemesV3, err := config.New(ctx)
 	if err != nil {
-		return fmt.Errorf("setting up authentication: %w", err)
+		return nil, fmt.Errorf("setting up authentication: %w", err)
 	}
 	generic.Authentication.APIAudiences = audiences
 	generic.Authentication.Authenticator = union.NewFailOnError(authenticator.RequestFunc(authenticateInProcess), remote)
 	generic.OpenAPIConfig.SecurityDefinitions = schemesV2
-	generic.OpenAPIV3Config.SecuritySchemes = schemesV3
-	return nil
+	return schemesV3, nil
 }
 
 // liveTokenGetter looks for what tokens are bound to in the store. Upstream looks in

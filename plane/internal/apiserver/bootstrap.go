@@ -21,9 +21,7 @@ import (
 // systemNamespaces exist in every cluster.
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, metav1.NamespaceDefault}
 
-// bootstrap writes what a cluster has from the start. Objects that exist, in a store
-// that has been used before, are kept, and completed where upstream does so too.
-func (s *Server) bootstrap(ctx context.Context) error {
+func (s *Server) createNamespaces(ctx context.Context) error {
 	for _, name := range systemNamespaces {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		_, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
@@ -31,6 +29,12 @@ func (s *Server) bootstrap(ctx context.Context) error {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}
+	return nil
+}
+
+// bootstrap writes what a cluster has from the start. Objects that exist, in a store
+// that has been used before, are kept, and completed where upstream does so too.
+func (s *Server) bootstrap(ctx context.Context) error {
 	if err := bootstrapRBAC(ctx, s.client.RbacV1()); err != nil {
 		return err
 	}

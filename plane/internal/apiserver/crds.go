@@ -28,9 +28,8 @@ func crdServer(generic genericapiserver.Config, s *store.Store, shared informers
 	generic.RESTOptionsGetter = crdStorage(s)
 	generic.MergedResourceConfig = apiextensionsapiserver.DefaultAPIResourceConfigSource()
 	// Its own types are few; it must not make the definitions of all.
-	v2, v3 := *generic.OpenAPIConfig, *generic.OpenAPIV3Config
-	v2.GetDefinitions, v3.GetDefinitions, v3.Definitions = openapi.GetOpenAPIDefinitions, openapi.GetOpenAPIDefinitions, nil
-	generic.OpenAPIConfig, generic.OpenAPIV3Config = &v2, &v3
+	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, definitionNamer())
+	generic.SkipOpenAPIInstallation = true // serveOpenAPI does it
 	config := apiextensionsapiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: generic, SharedInformerFactory: shared},
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 )
@@ -42,13 +43,25 @@ func genericConfig(loopback *rest.Config, address string, resources *serverstora
 		*checks = []healthz.HealthChecker{healthz.PingHealthz}
 	}
 
-	definitions := utilopenapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
-	namer := openapi.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
-	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, definitionNamer())
 	c.OpenAPIConfig.Info.Title = "Kubernetes"
-	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
-	c.OpenAPIV3Config.Info.Title = "Kubernetes"
 	return c
+}
+
+// openAPIV3Config describes the types of all built-in groups, which takes a while.
+func openAPIV3Config() *common.OpenAPIV3Config {
+	c := genericapiserver.DefaultOpenAPIV3Config(definitions, definitionNamer())
+	c.Info.Title = "Kubernetes"
+	return c
+}
+
+// definitions are the OpenAPI schemas of the built-in types.
+func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	return utilopenapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)(ref)
+}
+
+func definitionNamer() *openapi.DefinitionNamer {
+	return openapi.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
 }
 
 // kubernetesVersion is the effective version with the truth in Info: upstream's

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/apiserver/pkg/server/routes"
@@ -36,6 +37,32 @@ const (
 	pathV3 = "/openapi/v3"
 )
 
+// serveOpenAPI comes after PrepareRun, when everything static is installed.
+func (s *Server) serveOpenAPI() {
+	front, builtin, crds := s.aggregate.GenericAPIServer, s.builtin.GenericAPIServer, s.crds.GenericAPIServer
+	serveBuiltinV2(builtin, s.generic.OpenAPIConfig)
+	prepareCustom(crds)
+	serveAggregatedV2(front, crds, s.generic.OpenAPIConfig)
+	newOpenAPIV3(s.generic, crds.OpenAPIV3VersionedService, front, builtin, crds).register(front.Handler.NonGoRestfulMux)
+	// The definitions of all types, 6 MB, have served their turn; whoever needs them
+	// again makes them again.
+	s.generic.OpenAPIV3Config.Definitions = nil
+}
+
+// prepareCustom makes the services that the controllers of custom resources publish
+// their schemas in, and nothing else.
+func prepareCustom(crds *genericapiserver.GenericAPIServer) {
+	crds.StaticOpenAPISpec = &spec.Swagger{SwaggerProps: spec.SwaggerProps{
+		Swagger:     "2.0",
+		Info:        &spec.Info{},
+		Paths:       &spec.Paths{Paths: map[string]spec.PathItem{}},
+		Definitions: spec.Definitions{},
+	}}
+	crds.OpenAPIVersionedService = handler.NewOpenAPIService(crds.StaticOpenAPISpec)
+	crds.OpenAPIVersionedService.RegisterOpenAPIVersionedService(pathV2, crds.Handler.NonGoRestfulMux)
+	crds.OpenAPIV3VersionedService = handler3.NewOpenAPIService()
+}
+
 // serveBuiltinV2 serves the schemas of the built-in groups, in version 2, on their
 // own server. The aggregator merges them with the others'.
 func serveBuiltinV2(server *genericapiserver.GenericAPIServer, config *common.Config) {
@@ -52,15 +79,20 @@ func serveBuiltinV2(server *genericapiserver.GenericAPIServer, config *common.Co
 }
 
 // serveAggregatedV2 merges the schemas of all three servers when they are asked for.
-func serveAggregatedV2(server *genericapiserver.GenericAPIServer, config *common.Config) {
+func serveAggregatedV2(front, crds *genericapiserver.GenericAPIServer, config *common.Config) {
 	merged := sync.OnceValues(func() (http.Handler, error) {
+		services := front.Handler.GoRestfulContainer.RegisteredWebServices()
+		for _, service := range crds.Handler.GoRestfulContainer.RegisteredWebServices() {
+			if strings.HasPrefix(service.RootPath(), "/apis/"+apiextensions.GroupName) {
+				services = append(services, service)
+			}
+		}
 		m := mux.NewPathRecorderMux("openapi-v2")
 		downloader := openapiaggregator.NewDownloader()
-		_, err := openapiaggregator.BuildAndRegisterAggregator(&downloader, server.NextDelegate(),
-			server.Handler.GoRestfulContainer.RegisteredWebServices(), config, m)
+		_, err := openapiaggregator.BuildAndRegisterAggregator(&downloader, front.NextDelegate(), services, config, m)
 		return m, err
 	})
-	server.Handler.NonGoRestfulMux.HandleFunc(pathV2, func(w http.ResponseWriter, req *http.Request) {
+	front.Handler.NonGoRestfulMux.HandleFunc(pathV2, func(w http.ResponseWriter, req *http.Request) {
 		handler, err := merged()
 		if err != nil {
 			http.Error(w, fmt.Sprintf("building OpenAPI v2: %v", err), http.StatusInternalServerError)
@@ -88,10 +120,9 @@ type staticSchema struct {
 }
 
 // newOpenAPIV3 serves what the servers have installed, and the custom resources.
-// The fingerprint distinguishes the schemas of different programs in the caches of
-// their clients.
-func newOpenAPIV3(config *common.OpenAPIV3Config, fingerprint string, crds *handler3.OpenAPIService, servers ...*genericapiserver.GenericAPIServer) *openAPIV3 {
-	o := &openAPIV3{config: config, static: map[string]*staticSchema{}, crds: crds}
+func newOpenAPIV3(config *genericapiserver.Config, crds *handler3.OpenAPIService, servers ...*genericapiserver.GenericAPIServer) *openAPIV3 {
+	o := &openAPIV3{config: config.OpenAPIV3Config, static: map[string]*staticSchema{}, crds: crds}
+	fingerprint := fingerprint(config)
 	for _, server := range servers {
 		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
 			path := strings.TrimPrefix(service.RootPath(), "/")
@@ -181,7 +212,8 @@ func (o *openAPIV3) buildSchema(service *restful.WebService) http.Handler {
 	return m
 }
 
-// fingerprint names the version and the features that schemas depend on.
+// fingerprint names the version and the features that schemas depend on. It keeps the
+// schemas of different programs apart in the caches of clients.
 func fingerprint(config *genericapiserver.Config) string {
 	enabled := []string{config.EffectiveVersion.Info().GitVersion}
 	for feature := range utilfeature.DefaultMutableFeatureGate.GetAll() {

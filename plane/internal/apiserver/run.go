@@ -13,10 +13,10 @@ import (
 // startTimeout bounds Start, which waits for nothing that is not of this process.
 const startTimeout = time.Minute
 
-// Start serves requests of this process and returns when the server is complete:
-// everything of bootstrap exists, all groups are in discovery, all checks of /readyz
-// pass. It cannot be cancelled, because upstream's parts can be stopped only after
-// they have started.
+// Start serves requests of this process. It returns when discovery is complete,
+// admission in force and the system namespaces exist; Ready waits for the rest. It
+// cannot be cancelled, because upstream's parts can be stopped only after they have
+// started.
 func (s *Server) Start() error {
 	ctx, cancel := context.WithTimeout(s.hooks, startTimeout)
 	defer cancel()
@@ -40,32 +40,31 @@ func (s *Server) Start() error {
 	if err := s.addresses.start(s.client, s.shared); err != nil {
 		return err
 	}
-	bootstrapped := make(chan error, 1)
-	go func() { bootstrapped <- s.bootstrap(ctx) }()
 	server.RunPostStartHooks(s.hooks)
 	s.hooksRunning = true
+	if err := s.createNamespaces(ctx); err != nil {
+		return err
+	}
 	go s.keepSystemNamespaces()
-
+	go func() { s.bootstrapped <- s.bootstrap(s.hooks) }()
 	if err := awaitDiscovery(ctx, server); err != nil {
 		return err
 	}
 	close(s.discoveryComplete)
-	if err := <-bootstrapped; err != nil {
-		return fmt.Errorf("writing the objects every cluster has: %w", err)
-	}
-	return s.awaitChecks(ctx)
+	return nil
 }
 
-// serveOpenAPI comes after PrepareRun, when everything static is installed.
-func (s *Server) serveOpenAPI() {
-	front, builtin := s.aggregate.GenericAPIServer, s.builtin.GenericAPIServer
-	serveBuiltinV2(builtin, s.generic.OpenAPIConfig)
-	serveAggregatedV2(front, s.generic.OpenAPIConfig)
-	v3 := newOpenAPIV3(s.generic.OpenAPIV3Config, fingerprint(s.generic), s.crds.GenericAPIServer.OpenAPIV3VersionedService, front, builtin)
-	v3.register(front.Handler.NonGoRestfulMux)
-	// The definitions of all types, 6 MB, have served their turn; whoever needs them
-	// again makes them again.
-	s.generic.OpenAPIV3Config.Definitions = nil
+// Ready waits until everything of bootstrap exists and all checks of /readyz pass.
+func (s *Server) Ready(ctx context.Context) error {
+	select {
+	case err := <-s.bootstrapped:
+		if err != nil {
+			return fmt.Errorf("writing the objects every cluster has: %w", err)
+		}
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the objects every cluster has: %w", ctx.Err())
+	}
+	return s.awaitChecks(ctx)
 }
 
 // startInformers returns when all informers have their first listing.

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
@@ -69,13 +71,21 @@ type Server struct {
 	hooks        context.Context
 	endHooks     context.CancelFunc
 	hooksRunning bool
+	// bootstrapped gets the result of bootstrap.
+	bootstrapped chan error
 }
 
 // New assembles a server. Goroutines of upstream may start; Stop ends them.
 func New(config Config) (*Server, error) {
 	// Global to the process, as kubeadm sets it; only the first call counts.
 	capabilities.Setup(true, 0)
-	s := &Server{config: config, transport: newTransport(), serving: make(chan struct{}), discoveryComplete: make(chan struct{})}
+	s := &Server{
+		config:            config,
+		transport:         newTransport(),
+		serving:           make(chan struct{}),
+		discoveryComplete: make(chan struct{}),
+		bootstrapped:      make(chan error, 1),
+	}
 	s.running, s.endRun = context.WithCancel(context.Background())
 	s.hooks, s.endHooks = context.WithCancel(context.Background())
 	if err := s.assemble(); err != nil {
@@ -129,6 +139,8 @@ func (s *Server) assemble() error {
 	}
 	s.services = serviceResolver{services: s.shared.Core().V1().Services().Lister(), endpointSlices: slices}
 
+	schemas := make(chan *common.OpenAPIV3Config, 1)
+	go func() { schemas <- openAPIV3Config() }()
 	s.resources = controlplane.DefaultAPIResourceConfigSource()
 	generic := genericConfig(loopback, s.config.Address, s.resources, s.discoveryComplete, s.running)
 	s.generic = generic
@@ -136,13 +148,16 @@ func (s *Server) assemble() error {
 	if err != nil {
 		return err
 	}
-	if err := s.secure(t); err != nil {
+	schemes, err := s.secure(t)
+	if err != nil {
 		return err
 	}
 	resolver := webhook.NewDefaultAuthenticationInfoResolverWrapper(s.transport, nil, loopback, generic.TracerProvider)
 	if s.crds, err = crdServer(*generic, s.config.Store, s.shared, s.services, resolver); err != nil {
 		return err
 	}
+	generic.OpenAPIV3Config = <-schemas
+	generic.OpenAPIV3Config.SecuritySchemes = schemes
 	if err := s.installBuiltin(t, slices); err != nil {
 		return err
 	}
@@ -150,11 +165,12 @@ func (s *Server) assemble() error {
 	return err
 }
 
-// secure sets up authentication, authorization and a place for admission.
-func (s *Server) secure(t tokens) error {
+// secure sets up authentication, authorization and a place for admission. It returns
+// how OpenAPI v3 describes the first.
+func (s *Server) secure(t tokens) (spec3.SecuritySchemes, error) {
 	var err error
 	if s.generic.Authorization.Authorizer, s.generic.RuleResolver, err = authorization(s.shared); err != nil {
-		return err
+		return nil, err
 	}
 	s.admission = &lateAdmission{}
 	s.generic.AdmissionControl = s.admission
