@@ -112,9 +112,6 @@ func (s *Server) RESTConfig(as user.Info) *rest.Config {
 // Handler serves requests that say themselves whose they are.
 func (s *Server) Handler() http.Handler { return s.aggregate.GenericAPIServer.Handler }
 
-// Informers are the server's own, for whoever runs beside it. They end with Stop.
-func (s *Server) Informers() informers.SharedInformerFactory { return s.shared }
-
 // InProcess serves requests of this process.
 func (s *Server) InProcess() *inproc.Server { return s.inproc }
 
