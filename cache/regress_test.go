@@ -17,11 +17,11 @@ import (
 	"github.com/setpoint-dev/setpoint/filter"
 )
 
-// The cases here are bugs that others had, named after the issues that reported them: ControllerRuntime is
-// kubernetes-sigs/controller-runtime, Kubernetes is kubernetes/kubernetes.
+// The cases here are bugs that others had, named after the issue that reported each; docs/regressions.md says whose
+// each is.
 
 // An index on a kind that cannot be listed must not block whoever declares it.
-func TestControllerRuntime3422IndexOfForbiddenKind(t *testing.T) {
+func TestBug3422IndexOfForbiddenKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.setFault(forbid)
@@ -46,7 +46,7 @@ func TestControllerRuntime3422IndexOfForbiddenKind(t *testing.T) {
 
 // A namespace without options of its own is covered by the watch of all; a list that is used twice does not
 // accumulate; and reading several namespaces at once is no race.
-func TestControllerRuntime3126SeveralNamespaces(t *testing.T) {
+func TestBug3126SeveralNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.put(pods, pod("a", "x", nil))
@@ -79,7 +79,7 @@ func TestControllerRuntime3126SeveralNamespaces(t *testing.T) {
 }
 
 // A user goes, the CRD is deleted and created again, a user comes: changes flow, and only to the new one.
-func TestControllerRuntime2983CRDRecreated(t *testing.T) {
+func TestBug2983CRDRecreated(t *testing.T) {
 	for _, keep := range []bool{false, true} { // also with a user who stays all the time
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer()
@@ -122,7 +122,7 @@ func TestControllerRuntime2983CRDRecreated(t *testing.T) {
 }
 
 // What is deleted while the watch is down is told with the last state that was seen, never with none.
-func TestGrafanaAppSDK1352DeletedDuringOutage(t *testing.T) {
+func TestBug1352DeletedDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.put(pods, pod("a", "x", nil))
@@ -152,7 +152,7 @@ func TestGrafanaAppSDK1352DeletedDuringOutage(t *testing.T) {
 }
 
 // Subscribers that use the cache from within a call, also to watch and close, do not deadlock with the start.
-func TestKubernetes136509StartUpDeadlock(t *testing.T) {
+func TestBug136509StartUpDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for _, name := range []string{"x", "y", "z"} {
@@ -187,7 +187,7 @@ func TestKubernetes136509StartUpDeadlock(t *testing.T) {
 }
 
 // A metadata-only watch says of which kind its objects are, and its changes are nobody else's memory.
-func TestControllerRuntime1650MetadataOnlyKind(t *testing.T) {
+func TestBug1650MetadataOnlyKind(t *testing.T) {
 	for name, jsonOnly := range map[string]bool{"protobuf": false, "JSON": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestControllerRuntime1650MetadataOnlyKind(t *testing.T) {
 }
 
 // A kind that cannot be listed blocks nobody but those who wait for it, and those no longer than they want.
-func TestControllerRuntimeSyncWithoutBound(t *testing.T) {
+func TestBugBSyncWithoutBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.put(widgets, widget("a", "x", nil))

@@ -206,8 +206,8 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestBug12ListTwice reads two lists into one: the second must not add to the first.
-func TestBug12ListTwice(t *testing.T) {
+// TestBug3078ListTwice reads two lists into one: the second must not add to the first.
+func TestBug3078ListTwice(t *testing.T) {
 	c, _ := scripted(t, func(r request) any {
 		name := "one"
 		if strings.Contains(r.path, "other") {
@@ -312,8 +312,8 @@ func TestLaw6UpdateConflictNamesTheFix(t *testing.T) {
 	}
 }
 
-// TestBug13SubResourceCreate: the answers have no resourceVersion, or another kind, which is no error.
-func TestBug13SubResourceCreate(t *testing.T) {
+// TestBug3590SubResourceCreate: the answers have no resourceVersion, or another kind, which is no error.
+func TestBug3590SubResourceCreate(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1"}}
 	c, _ := scripted(t, with(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}`))
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "default"}}
@@ -330,8 +330,8 @@ func TestBug13SubResourceCreate(t *testing.T) {
 	}
 }
 
-// TestBug23TypedApply: a conflict stays recognisable, and the applied object is set to the answer.
-func TestBug23TypedApply(t *testing.T) {
+// TestBug3515TypedApply: a conflict stays recognisable, and the applied object is set to the answer.
+func TestBug3515TypedApply(t *testing.T) {
 	c, s := scripted(t, with(apierrors.NewApplyConflict([]metav1.StatusCause{{
 		Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "kubectl"`, Field: ".data.a",
 	}}, "Apply failed with 1 conflict")))
