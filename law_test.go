@@ -3,6 +3,7 @@ package setpoint_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -435,5 +436,47 @@ func TestLaw14StopHasAnEnd(t *testing.T) {
 			t.Errorf("an interrupted reconcile is no error:\n%s", log)
 		}
 		close(release)
+	})
+}
+
+// Nobody starves: what just changed goes before what was found by listing, which
+// still runs when its slack is over, although fresh changes never end; and
+// namespaces take turns, so that a small one does not wait for a large one.
+func TestLaw10NobodyStarves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.ConfigMaps)
+		for i := range 100 {
+			apitest.Put(server, configMap("crowd", fmt.Sprint(i)))
+		}
+		apitest.Put(server, configMap("quiet", "a"))
+		r := newRig(t, server)
+		start := time.Now()
+		var order []string
+		done := map[string]time.Duration{} // when the last object of a namespace ran
+		setpoint.For[*corev1.ConfigMap](r.m, "busy").
+			Reconcile(func(_ context.Context, cm *corev1.ConfigMap) (setpoint.Result, error) {
+				order = append(order, cm.Namespace)
+				done[cm.Namespace] = time.Since(start)
+				if cm.Namespace == "noise" { // the next change is there before this one is done
+					apitest.Put(server, configMap("noise", fmt.Sprint(len(order))))
+				}
+				time.Sleep(time.Second)
+				return setpoint.Result{}, nil
+			})
+		r.start()
+		apitest.Put(server, configMap("noise", "a"))
+		apitest.Put(server, configMap("noise", "b"))
+		settle(10 * time.Minute)
+		if want := []string{"crowd", "noise", "noise"}; !slices.Equal(order[:3], want) {
+			t.Errorf("began with %q, want %q: a fresh change goes before a listing", order[:3], want)
+		}
+		// A minute of slack, then one turn of three; of the crowd, one turn of two.
+		if at := done["quiet"]; at < 50*time.Second || at > 65*time.Second {
+			t.Errorf("the quiet namespace ran after %v, want its turn soon after a minute", at)
+		}
+		if at := done["crowd"]; at > 5*time.Minute {
+			t.Errorf("the crowd was done after %v, want a turn of two after a minute", at)
+		}
+		t.Logf("quiet after %v, the crowd after %v", done["quiet"], done["crowd"])
 	})
 }

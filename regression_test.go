@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/setpoint-dev/setpoint"
@@ -172,6 +173,33 @@ func TestBug214ClusterScopedOwner(t *testing.T) {
 		settle(time.Second)
 		if len(got) != 1 || got[0] != "n default/child" {
 			t.Errorf("woke %q, want the node by its child", got)
+		}
+	})
+}
+
+// Found in controller-runtime: an index on a kind that cannot be listed, declared
+// before the start, blocked the whole manager for ever. Here it concerns only who
+// watches that kind.
+func TestBugBIndexOfForbiddenKindBlocksNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.ConfigMaps, apitest.Secrets)
+		apitest.Put(server, configMap("default", "a"))
+		server.Intercept(func(q apitest.Request) error {
+			if q.Resource == "secrets" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no role"))
+			}
+			return nil
+		})
+		r := newRig(t, server)
+		if err := r.m.Cache().Index(corev1.SchemeGroupVersion.WithKind("Secret"), "type", func(runtime.Object) []string { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		ran := &calls{}
+		r.counting(ran, setpoint.Result{})
+		r.start()
+		settle(time.Second)
+		if n := ran.of("a"); n != 1 {
+			t.Errorf("%d reconciles, want 1", n)
 		}
 	})
 }

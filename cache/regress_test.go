@@ -257,3 +257,84 @@ func TestBugBSyncWithoutBound(t *testing.T) {
 		}
 	})
 }
+
+// An event without an object, as a proxy or a broken server may send it, crashes nothing and loses nothing: what
+// was deleted meanwhile is still told with the last state that was seen.
+func TestBug1256NilObject(t *testing.T) {
+	for name, gone := range map[string]string{
+		"null":       `{"type":"DELETED","object":null}`,
+		"left out":   `{"type":"DELETED"}`,
+		"empty":      `{"type":"DELETED","object":{}}`,
+		"modified":   `{"type":"MODIFIED","object":null}`,
+		"no verdict": `{"type":"ERROR","object":null}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.put(widgets, widget("a", "x", nil))
+				s.put(widgets, widget("a", "y", nil))
+				h := start(t, s, Config{})
+				w, changes := h.watchKind(t, widgetKind)
+				synced(t, w)
+				changes.take()
+				s.mu.Lock()
+				for _, st := range s.streams {
+					st.body.write([]byte(gone + "\n"))
+				}
+				s.mu.Unlock()
+				s.delete(widgets, "a/x")
+				pass(time.Minute)
+				if got := changes.take(); len(got) != 1 || !strings.HasPrefix(got[0], "deleted a/x@") {
+					t.Errorf("changes %q, want the deletion of a/x", got)
+				}
+				if err := w.Err(); err != nil {
+					t.Errorf("the watch did not recover: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// What is deleted after the listing was read and before the watch begins leaves no phantom.
+func TestBug141529DeletedBetweenListAndWatch(t *testing.T) {
+	for name, compacted := range map[string]bool{"the watch resumes": false, "the listing is too old": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.noStreaming = "invalid"
+				s.put(pods, pod("a", "x", nil))
+				s.put(pods, pod("a", "y", nil))
+				s.setFault(func(r *http.Request) *http.Response {
+					if q := r.URL.Query(); q.Get("watch") != "" && q.Get("sendInitialEvents") == "" {
+						s.delete(pods, "a/x") // no-op from the second time on
+						if compacted {
+							compacted = false
+							s.compact()
+						}
+					}
+					return nil
+				})
+				h := start(t, s, Config{})
+				w, _ := h.watchKind(t, podKind)
+				<-w.Synced()
+				pass(time.Minute)
+				var list corev1.PodList
+				if err := h.List(t.Context(), podKind, ListOptions{}, &list); err != nil {
+					t.Fatal(err)
+				}
+				if len(list.Items) != 1 || list.Items[0].Name != "y" {
+					t.Errorf("the cache holds %d Pods, want y alone", len(list.Items))
+				}
+				var lists int
+				for _, r := range s.asked() {
+					if strings.HasPrefix(r, "LIST") {
+						lists++
+					}
+				}
+				if lists == 0 {
+					t.Error("nothing was listed: the case was not met")
+				}
+			})
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -327,6 +328,14 @@ func TestBug3590SubResourceCreate(t *testing.T) {
 	must(t, c.SubResource("token").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: pod.ObjectMeta}, token))
 	if token.Status.Token != "secret" {
 		t.Errorf("the token request became %+v", token)
+	}
+
+	// Kinds that have no name, cannot be listed, and come back without a revision.
+	c, _ = scripted(t, with(`{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{},"status":{"allowed":true}}`))
+	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "jane"}}
+	must(t, c.Create(t.Context(), access))
+	if !access.Status.Allowed {
+		t.Errorf("the review became %+v", access)
 	}
 }
 

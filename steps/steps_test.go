@@ -173,3 +173,42 @@ func TestFailedStatusIsRetried(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Found in controller-runtime, whose finalizers run in the random order of a map: cleanups run in the order in which
+// the steps are declared, each only when the one before is done and its finalizer gone, wherever a run was
+// interrupted.
+func TestBugDFinalizersRunInOrder(t *testing.T) {
+	names := []string{"e", "c", "a", "d", "b"}
+	var finalizers []string
+	for _, name := range names {
+		finalizers = append(finalizers, "example.com/"+name)
+	}
+	slices.Sort(finalizers) // the order at the server is another one
+	r := newTrace(t, finalizers...)
+	r.server.Delete(r.obj)
+	for stop := range names { // the cleanup that is not done yet
+		r.server.Get(r.obj)
+		r.done = nil
+		var cleanups []steps.Step[*corev1.ConfigMap]
+		for i, name := range names {
+			outcome := steps.Continue
+			if i == stop {
+				outcome = steps.Stop
+			}
+			cleanups = append(cleanups, r.finalizer(name, outcome, nil))
+		}
+		if _, err := steps.Run(t.Context(), r.obj, cleanups...); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, name := range names[max(stop-1, 0) : stop+1] {
+			want = append(want, "clean up "+name)
+		}
+		if !slices.Equal(r.done, want) {
+			t.Errorf("run %d did %q, want %q", stop, r.done, want)
+		}
+		if n := len(r.obj.Finalizers); n != len(names)-stop {
+			t.Errorf("run %d left %d finalizers", stop, n)
+		}
+	}
+}
