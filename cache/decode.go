@@ -63,6 +63,14 @@ func hasProtoMetadata(t reflect.Type) bool {
 	return false
 }
 
+// compact leaves out of an object's bytes what says nothing.
+func (f *form) compact(enc encoding, data string) string {
+	if enc != encodingProto || f.proto == nil || f.keep.metadataOnly {
+		return data
+	}
+	return stringOf(f.proto.Compact(make([]byte, 0, len(data)), data))
+}
+
 // decode fills into with a private copy of the object.
 func (f *form) decode(o *object, into runtime.Object) error {
 	switch into := into.(type) {

@@ -224,7 +224,7 @@ func sameLabels(a, b *object) bool {
 // indexes. It needs no lock. What a transform or an index function cannot be given is kept as it is, and
 // logged.
 func (s *store) admit(enc encoding, data string) (*object, error) {
-	o, err := newObject(enc, data, s.form.keep)
+	o, err := newObject(enc, s.form.compact(enc, data), s.form.keep)
 	if err != nil {
 		return nil, fmt.Errorf("read a %s: %w", s.form.gvk.Kind, err)
 	}

@@ -73,6 +73,9 @@ func TestSameAsGenerated(t *testing.T) {
 				t.Errorf("%v: %v", gvk, err)
 				return
 			}
+			if got := empty(); d.Decode(string(d.Compact(nil, string(data))), got) != nil || !reflect.DeepEqual(want, got) {
+				t.Errorf("%v compacted (-generated +ours):\n%s", gvk, cmp.Diff(want, got))
+			}
 			if d.layout != nil { // without the fallback
 				if err := d.layout.decode(string(data), reflect.ValueOf(got).UnsafePointer()); err != nil {
 					t.Errorf("%v: not decoded by its layout: %v", gvk, err)
@@ -144,6 +147,29 @@ func checkSame(t *testing.T, d *Decoder, data []byte) {
 	}
 	if wantErr == nil && !reflect.DeepEqual(want, got) {
 		t.Errorf("(-generated +ours):\n%s\nmessage %x", cmp.Diff(want, got), data)
+	}
+	var compacted corev1.Pod
+	if err := d.Decode(string(d.Compact(nil, string(data))), &compacted); wantErr == nil && (err != nil || !reflect.DeepEqual(want, compacted)) {
+		t.Errorf("compacted: %v (-generated +ours):\n%s\nmessage %x", err, cmp.Diff(want, compacted), data)
+	}
+}
+
+// What has its zero value takes no room.
+func TestCompact(t *testing.T) {
+	d, err := New(reflect.TypeFor[corev1.Pod]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}}}
+	p.Name = "p"
+	data, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The name, the empty creationTimestamp, and of the spec the volume and the node.
+	want := "\x0a\x05\x0a\x01p\x42\x00" + "\x12\x09" + "\x0a\x04\x12\x02\x12\x00" + "\x52\x01n"
+	if got := string(d.Compact([]byte("-"), string(data))); got != "-"+want {
+		t.Errorf("compacted to %q", got)
 	}
 }
 

@@ -9,6 +9,8 @@
 // layout of a message in a table: field number, place in the struct, kind. It does what the generated code
 // does; the package's test compares the two for every built-in kind.
 //
+// The same table tells which fields say nothing: [Decoder.Compact] leaves them out of what is kept.
+//
 // # Laws
 //
 // Sharing. Decoded strings keep the message alive. Byte slices are copies: nothing the caller may write to is
