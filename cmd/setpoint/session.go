@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -87,6 +88,7 @@ func up(ctx context.Context, o upOptions, s streams) (err error) {
 		u.ready()
 	}
 	u.goOn(manifests)
+	debug.FreeOSMemory() // the start needed much that nothing needs again
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

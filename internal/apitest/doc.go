@@ -6,7 +6,8 @@
 // It imitates what controllers build on: one global revision, optimistic locking,
 // generations, UIDs and their preconditions, finalizers and deletion time stamps,
 // writes that change nothing, watches with initial events, bookmarks and history.
-// It validates nothing, knows no admission, no garbage collection and no field
-// ownership: an apply is a merge that creates. It answers in JSON and reads JSON
+// It validates nothing, knows no admission and no garbage collection. An apply is
+// a merge that creates and writes down which fields were applied; it removes none
+// and meets no conflict. It answers in JSON and reads JSON
 // and protobuf. What needs more is tested on the plane.
 package apitest

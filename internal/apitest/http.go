@@ -57,11 +57,27 @@ func (s *Server) answer(req *http.Request) *http.Response {
 	if c.Verb == "watch" {
 		return s.watch(c)
 	}
+	before := s.revision
 	out, err := s.serve(c)
+	resp := success(req, out)
 	if err != nil {
-		return failure(req, err)
+		resp = failure(req, err)
 	}
-	return success(req, out)
+	if s.audit != nil && c.Verb != "discover" {
+		s.audit(c.Request, outcome(c, resp.StatusCode, out, before, s.revision))
+	}
+	return resp
+}
+
+func outcome(c *call, code int, out any, before, after int64) Outcome {
+	o := Outcome{Code: code, Name: c.Name}
+	if content, ok := out.(object); ok && c.Verb == "create" {
+		o.Name = (&unstructured.Unstructured{Object: content}).GetName()
+	}
+	if after != before {
+		o.Revision = after
+	}
+	return o
 }
 
 // route finds what a request is about. s.mu is held.
@@ -212,6 +228,9 @@ func (s *Server) servePatch(c *call, old object) (any, error) {
 	patch, err := c.content()
 	if err != nil {
 		return nil, err
+	}
+	if apply {
+		patch = c.owning(old, patch)
 	}
 	if old == nil {
 		if !apply {

@@ -81,6 +81,14 @@ type Server struct {
 	drops    int           // how often watches were dropped
 	requests []Request
 	hook     func(Request) error
+	audit    func(Request, Outcome)
+}
+
+// Outcome is what became of a request.
+type Outcome struct {
+	Code     int    // the HTTP status
+	Name     string // of the object, also of one that was created
+	Revision int64  // that the request made; 0: it changed nothing
 }
 
 // object is a stored object, never changed once it is stored.
@@ -124,6 +132,15 @@ func (s *Server) Intercept(hook func(Request) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = hook
+}
+
+// Audit has log called with every request for one object or a collection but
+// watches, after it was served, in the order of the revisions. Log must not call
+// the server.
+func (s *Server) Audit(log func(Request, Outcome)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.audit = log
 }
 
 // Requests returns the requests sent so far, and forgets them.

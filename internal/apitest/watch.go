@@ -1,10 +1,12 @@
 package apitest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -115,11 +117,11 @@ func (w *watchBody) advance() (<-chan struct{}, bool) {
 	if w.drops != w.s.drops || !w.end.IsZero() && !time.Now().Before(w.end) {
 		return nil, true
 	}
-	for _, c := range w.s.history {
-		if c.revision > w.revision {
-			w.revision = c.revision
-			w.show(c)
-		}
+	first, _ := slices.BinarySearchFunc(w.s.history, w.revision+1, func(c change, revision int64) int {
+		return cmp.Compare(c.revision, revision)
+	})
+	for _, c := range w.s.history[first:] {
+		w.show(c)
 	}
 	w.revision = max(w.revision, w.s.revision)
 	return w.s.changed, false
