@@ -26,6 +26,10 @@ test: ## run every test that needs neither a cluster nor a long time, with the r
 	@./hack/progress "compiling (the first time this takes in much of Kubernetes)" $(GO) build $(RACE) -v $(LIBRARIES)
 	$(GO) test $(RACE) -vet=off -ldflags='-s -w' -timeout 9m $(PACKAGES)
 
+.PHONY: mutants
+mutants: ## break each law on purpose and show that the tests of docs/laws.md notice
+	GO="$(GO)" ./hack/mutants
+
 .PHONY: lint
 lint: static ## gofmt, and go vet and staticcheck on what does not link the API server
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt -w these files:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
