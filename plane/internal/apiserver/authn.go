@@ -21,6 +21,7 @@ import (
 	kubeauthenticator "k8s.io/kubernetes/pkg/kubeapiserver/authenticator"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	"github.com/setpoint-dev/setpoint/plane/internal/clientcert"
 	"github.com/setpoint-dev/setpoint/plane/internal/inproc"
 )
 
@@ -74,7 +75,7 @@ func authentication(ctx context.Context, generic *genericapiserver.Config, clien
 		return nil, fmt.Errorf("setting up authentication: %w", err)
 	}
 	generic.Authentication.APIAudiences = audiences
-	generic.Authentication.Authenticator = union.NewFailOnError(authenticator.RequestFunc(authenticateInProcess), remote)
+	generic.Authentication.Authenticator = union.NewFailOnError(authenticator.RequestFunc(authenticateInProcess), clientcert.New(ca.VerifyOptions), remote)
 	generic.OpenAPIConfig.SecurityDefinitions = schemesV2
 	return schemesV3, nil
 }
