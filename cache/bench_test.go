@@ -178,16 +178,32 @@ func BenchmarkBytesPerPod(b *testing.B) {
 	for _, o := range s.objects[pods] {
 		encoded += o.(*corev1.Pod).Size()
 	}
-	for b.Loop() {
-		before := heap()
-		c := fill(b, s, Config{}, podKind)
-		s.mu.Lock()
-		s.streams[len(s.streams)-1].body.data = bytes.Buffer{} // the server's, not the cache's
-		s.mu.Unlock()
-		b.ReportMetric(float64(heap()-before)/benchObjects, "B/pod")
-		runtime.KeepAlive(c)
+	for _, compress := range []bool{false, true} {
+		b.Run(fmt.Sprint("compress=", compress), func(b *testing.B) {
+			for b.Loop() {
+				before := heap()
+				c := fill(b, s, Config{Default: Options{Compress: compress}}, podKind)
+				s.mu.Lock()
+				s.streams[len(s.streams)-1].body.data = bytes.Buffer{} // the server's, not the cache's
+				s.mu.Unlock()
+				b.ReportMetric(float64(heap()-before)/benchObjects, "B/pod")
+				runtime.KeepAlive(c)
+			}
+			b.ReportMetric(float64(encoded)/benchObjects, "encoded-B/pod")
+		})
 	}
-	b.ReportMetric(float64(encoded)/benchObjects, "encoded-B/pod")
+}
+
+func BenchmarkGetCompressedPod(b *testing.B) {
+	s, keys := benchCache(b, pods, benchObjects, newPod)
+	c := fill(b, s, Config{Default: Options{Compress: true}}, podKind)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		var p corev1.Pod
+		must(c.Get(b.Context(), podKind, keys[i%len(keys)], &p))
+		i++
+	}
 }
 
 func BenchmarkGetPod(b *testing.B) {

@@ -208,6 +208,7 @@ func (c *Cache) form(gvk schema.GroupVersionKind) (*form, error) {
 		metadataOnly:  o.MetadataOnly,
 		managedFields: o.KeepManagedFields,
 		owners:        c.owners,
+		compressed:    o.Compress,
 	})
 }
 

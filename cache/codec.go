@@ -40,6 +40,7 @@ type retention struct {
 	metadataOnly  bool
 	managedFields bool            // keep them all, in the object
 	owners        map[string]bool // else keep those of these managers, beside the object
+	compressed    bool
 }
 
 // metadata returns the part of an object's bytes that is its metadata.

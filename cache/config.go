@@ -70,6 +70,12 @@ type Options struct {
 	// KeepManagedFields keeps the managedFields of all managers in the object.
 	KeepManagedFields bool
 
+	// Compress keeps objects compressed, with a dictionary made of the first ones of the kind (about a megabyte
+	// per kind, until the kind's watch stops). Pods then take a fifth to a half of the memory, and a read
+	// takes up to twice as long. It pays for kinds with thousands of objects that are seldom read; for
+	// less than some hundred objects it does nothing.
+	Compress bool
+
 	// Transform changes each object before it is kept, for example to drop what is never read. It is given a
 	// private object (typed if the scheme knows the kind, else unstructured) and must not change its name,
 	// namespace, UID or resourceVersion. An error keeps the object as it was and is logged. It makes every

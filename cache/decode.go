@@ -20,6 +20,8 @@ type form struct {
 	keep       retention
 	goType     reflect.Type         // the struct; nil when the scheme does not know the kind
 	proto      *protodecode.Decoder // nil when the Go type has no protobuf
+	packer     *packer              // nil when objects are not compressed
+	decoded    decoded
 }
 
 // protoMessage is what the generated code of the built-in kinds has.
@@ -28,14 +30,11 @@ type protoMessage interface {
 	Unmarshal([]byte) error
 }
 
-// models are the decoded forms of a JSON object that reads copy from instead of decoding again.
-type models struct {
-	typed        runtime.Object
-	unstructured map[string]any
-}
-
 func newForm(scheme *runtime.Scheme, gvk schema.GroupVersionKind, keep retention) (*form, error) {
 	f := &form{gvk: gvk, apiVersion: gvk.GroupVersion().String(), keep: keep}
+	if keep.compressed {
+		f.packer = &packer{}
+	}
 	if !scheme.Recognizes(gvk) {
 		return f, nil
 	}
@@ -111,7 +110,11 @@ func (f *form) accepts(t reflect.Type) error {
 // typed decodes into a Go object, which is also given as the value it points to.
 func (f *form) typed(o *object, into runtime.Object, value reflect.Value) error {
 	if o.encoding == encodingProto {
-		if err := f.proto.Decode(o.encoded(), into.(protoMessage)); err != nil {
+		plain, err := f.packer.unpack(o)
+		if err != nil {
+			return f.failed(o, err)
+		}
+		if err := f.proto.Decode(plain.encoded(), into.(protoMessage)); err != nil {
 			return f.failed(o, err)
 		}
 		f.setKind(into)
@@ -125,19 +128,18 @@ func (f *form) typed(o *object, into runtime.Object, value reflect.Value) error 
 	return nil
 }
 
-// typedModel returns the decoded form of a JSON object, which must not be changed. It is decoded once: JSON
-// takes several times longer to decode than its result to copy.
+// typedModel returns the decoded form of a JSON object, which must not be changed. It is kept for the next read:
+// JSON takes several times longer to decode than its result to copy.
 func (f *form) typedModel(o *object) (runtime.Object, error) {
-	was := o.immutable.Load()
-	if was != nil && was.typed != nil {
-		return was.typed, nil
+	if m := o.load(); m != nil && m.typed != nil {
+		return m.typed, nil
 	}
 	model := reflect.New(f.goType).Interface().(runtime.Object)
-	if err := jsonUnmarshal(o.encoded(), model); err != nil {
-		return nil, f.failed(o, err)
+	if err := f.unmarshal(o, model); err != nil {
+		return nil, err
 	}
 	f.setKind(model)
-	o.remember(func(m *models) { m.typed = model })
+	f.decoded.remember(o, func(m *models) { m.typed = model })
 	return model, nil
 }
 
@@ -149,14 +151,14 @@ func (f *form) unstructured(o *object) (map[string]any, error) {
 	if o.encoding == encodingProto {
 		return f.protoTree(o)
 	}
-	was := o.immutable.Load()
+	was := o.load()
 	if was == nil || was.unstructured == nil {
 		var tree map[string]any
-		if err := jsonUnmarshal(o.encoded(), &tree); err != nil {
-			return nil, f.failed(o, err)
+		if err := f.unmarshal(o, &tree); err != nil {
+			return nil, err
 		}
 		tree["apiVersion"], tree["kind"] = f.apiVersion, f.gvk.Kind
-		was = o.remember(func(m *models) { m.unstructured = tree })
+		was = f.decoded.remember(o, func(m *models) { m.unstructured = tree })
 	}
 	return runtime.DeepCopyJSON(was.unstructured), nil
 }
@@ -176,22 +178,25 @@ func (f *form) protoTree(o *object) (map[string]any, error) {
 	return tree, nil
 }
 
-// remember adds a decoded form to the object's. Of two readers that do so at once one may lose its work,
-// nothing more.
-func (o *object) remember(set func(*models)) *models {
-	var now models
-	was := o.immutable.Load()
-	if was != nil {
-		now = *was
+// unmarshal decodes a JSON object.
+func (f *form) unmarshal(o *object, into any) error {
+	plain, err := f.packer.unpack(o)
+	if err != nil {
+		return f.failed(o, err)
 	}
-	set(&now)
-	o.immutable.CompareAndSwap(was, &now)
-	return &now
+	if err := jsonUnmarshal(plain.encoded(), into); err != nil {
+		return f.failed(o, err)
+	}
+	return nil
 }
 
 // meta decodes a private copy of the metadata.
 func (f *form) meta(o *object) (*metav1.ObjectMeta, error) {
-	metadata, err := o.metadata()
+	plain, err := f.packer.unpack(o)
+	if err != nil {
+		return nil, f.failed(o, err)
+	}
+	metadata, err := plain.metadata()
 	if err != nil {
 		return nil, f.failed(o, err)
 	}

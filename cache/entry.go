@@ -15,15 +15,17 @@ import (
 // Its strings are parts of data, so that a state is two allocations and pins nothing but itself; only the key
 // has memory of its own, because it outlives the state: all states of an object share it.
 type object struct {
-	data      string // the encoded object, then the managedFields put aside
-	size      uint32 // how much of data is the object
-	slot      uint32 // its place in the store's slots
-	encoding  encoding
-	key       string
-	uid       string
-	version   string
-	values    *[][]string            // of the kind's field indexes, in their order; nil without indexes
-	immutable atomic.Pointer[models] // decoded forms that reads copy from; used for JSON only
+	data       string // the encoded object, then the managedFields put aside; see packer for compressed ones
+	size       uint32 // how many bytes the encoded object has
+	slot       uint32 // its place in the store's slots
+	head       uint32 // of a compressed object: how much of data is not
+	encoding   encoding
+	compressed bool
+	key        string
+	uid        string
+	version    string
+	values     *[][]string            // of the kind's field indexes, in their order; nil without indexes
+	immutable  atomic.Pointer[models] // decoded forms that reads copy from; used for JSON only
 }
 
 // newObject makes an object from its bytes, which it copies.
@@ -52,6 +54,7 @@ func newObject(enc encoding, data string, keep retention) (*object, error) {
 	return o, nil
 }
 
+// encoded, managed and metadata are of objects that are not compressed.
 func (o *object) encoded() string { return o.data[:o.size] }
 
 func (o *object) managed() string { return o.data[o.size:] }
@@ -95,7 +98,11 @@ func (o *object) Lookup(label string) (value string, found bool) {
 }
 
 func (o *object) eachLabel(yield func(key, value string) bool) {
-	if metadata, err := o.metadata(); err == nil {
+	metadata, err := o.data[:o.head], error(nil)
+	if !o.compressed {
+		metadata, err = o.metadata()
+	}
+	if err == nil {
 		o.encoding.pairs(metadata, labelsMap, yield)
 	}
 }
@@ -129,7 +136,11 @@ func (e Entry) ManagedFields() []metav1.ManagedFieldsEntry {
 		}
 		return meta.ManagedFields
 	}
-	managed, err := e.object.encoding.managed(e.object.managed())
+	o, err := e.form.packer.unpack(e.object)
+	if err != nil {
+		return nil
+	}
+	managed, err := o.encoding.managed(o.managed())
 	if err != nil {
 		return nil
 	}

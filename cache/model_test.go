@@ -67,7 +67,7 @@ func newModel(t *testing.T, seed uint64) *model {
 		m.kind, m.collection = widgetKind, widgets
 	}
 	s.noStreaming = pick(m.rnd, "", "", "", "silent", "invalid")
-	cfg := Config{Default: Options{MetadataOnly: m.rnd.IntN(4) == 0}}
+	cfg := Config{Default: Options{MetadataOnly: m.rnd.IntN(4) == 0, Compress: m.rnd.IntN(2) == 0}}
 	if m.rnd.IntN(3) == 0 {
 		cfg.Default.Namespaces = []string{"a", "b"}
 	}

@@ -339,6 +339,9 @@ func (sc *scope) accept(listed map[string]*object, version string) error {
 			"seen", sc.version, "listed", version)
 		sc.store.rewind(sc)
 	}
+	if err := sc.store.form.packer.packAll(listed); err != nil {
+		return err
+	}
 	sc.staleSince = time.Time{}
 	sc.store.stats.listed()
 	sc.store.replace(sc, listed, version)

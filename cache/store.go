@@ -235,20 +235,24 @@ func (s *store) admit(enc encoding, data string) (*object, error) {
 			o = changed
 		}
 	}
-	if len(s.indexes) == 0 {
-		return o, nil
+	if len(s.indexes) > 0 {
+		s.evaluate(o)
 	}
+	return s.form.packer.pack(o)
+}
+
+// evaluate computes the values of the field indexes.
+func (s *store) evaluate(o *object) {
 	decoded, err := s.form.native(o)
 	if err != nil {
 		s.logger.Error("object kept without its index values", "kind", s.form.gvk.Kind, "object", o.key, "error", err)
-		return o, nil
+		return
 	}
 	values := make([][]string, len(s.indexes))
 	for i, index := range s.indexes {
 		values[i] = slices.Compact(slices.Sorted(slices.Values(index.values(decoded))))
 	}
 	o.values = &values
-	return o, nil
 }
 
 // replace makes a complete listing of a scope the truth: what it lacks is gone.

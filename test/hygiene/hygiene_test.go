@@ -205,6 +205,7 @@ func TestDependenciesOfModuleOne(t *testing.T) {
 	allowed := map[string]string{
 		"github.com/go-logr/logr":             "the logging interface of the ecosystem",
 		"github.com/prometheus/client_golang": "metrics",
+		"github.com/klauspost/compress":       "compressed caches: zstd with a dictionary, several times faster than the standard library's flate",
 		"k8s.io/api":                          "the built-in kinds",
 		"k8s.io/apimachinery":                 "object metadata, schemes, patches",
 		"k8s.io/client-go":                    "kubeconfig, credentials, transport",
