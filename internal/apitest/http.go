@@ -174,7 +174,7 @@ func (s *Server) serve(c *call) (any, error) {
 		return c.view(old), nil
 	case "list":
 		items := []any{}
-		for _, o := range s.list(c.kind, c.Namespace, c.matches) {
+		for _, o := range s.listed(c) {
 			items = append(items, c.view(o))
 		}
 		kind, version := c.kind.Kind+"List", c.kind.GroupVersion().String()
@@ -204,6 +204,21 @@ func (s *Server) serve(c *call) (any, error) {
 		return metav1.Status{Status: metav1.StatusSuccess}, nil
 	}
 	return nil, apierrors.NewMethodNotSupported(c.kind.gvr().GroupResource(), c.Verb)
+}
+
+// listed returns the objects of a list. One by name, as clients ask for the state
+// of an object and the collection's revision, is found without a search. s.mu is
+// held.
+func (s *Server) listed(c *call) []object {
+	selector, _ := fields.ParseSelector(c.http.URL.Query().Get("fieldSelector"))
+	name, found := selector.RequiresExactMatch("metadata.name")
+	if !found || c.Namespace == "" {
+		return s.list(c.kind, c.Namespace, c.matches)
+	}
+	if o := s.objects[c.kind.gvr()][key(c.Namespace, name)]; o != nil && c.matches(o) {
+		return []object{o}
+	}
+	return nil
 }
 
 func (s *Server) serveCreate(c *call) (any, error) {
