@@ -62,8 +62,7 @@ func main() {
 	flag.Parse()
 	o.only = regexp.MustCompile(*only)
 	// What the servers and the peer log is not what is measured.
-	klog.LogToStderr(false)
-	klog.SetOutput(discard{})
+	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -73,10 +72,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func run(ctx context.Context, o options) error {
 	var results []report.Result

@@ -19,7 +19,6 @@ import (
 	"github.com/setpoint-dev/setpoint/lease"
 	"github.com/setpoint-dev/setpoint/operators/foo"
 	"github.com/setpoint-dev/setpoint/operators/foo/v1alpha1"
-	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
@@ -56,7 +55,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // startFoo runs the Foo operator, which leads by a lease, against p until the test ends.
-func startFoo(t *testing.T, p *plane.Plane) (*client.Client, *requestLog) {
+func startFoo(t *testing.T, p planetest.Cluster) (*client.Client, *requestLog) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, foo.AddToScheme} {
@@ -100,7 +99,7 @@ func available(f *v1alpha1.Foo) bool {
 }
 
 func TestHundredFoos(t *testing.T) {
-	p := planetest.New(t)
+	p := newCluster(t)
 	user, _ := startFoo(t, p)
 	var foos []*v1alpha1.Foo
 	for i := range 100 {

@@ -10,12 +10,11 @@ import (
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
-	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
 // startWebsites runs the operator against p until the test ends, and returns a client of the test's own.
-func startWebsites(t *testing.T, p *plane.Plane, records *dns) *client.Client {
+func startWebsites(t *testing.T, p planetest.Cluster, records *dns) *client.Client {
 	t.Helper()
 	scheme, err := websiteScheme()
 	if err != nil {
@@ -49,7 +48,7 @@ func run(t *testing.T, m *setpoint.Manager) {
 }
 
 func TestWebsite(t *testing.T) {
-	p := planetest.New(t)
+	p := newCluster(t)
 	planetest.Apply(t, p, "testdata/websites.yaml")
 	records := &dns{records: map[string]bool{}}
 	user := startWebsites(t, p, records)

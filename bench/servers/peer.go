@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -139,6 +140,7 @@ func (p *Peer) start(ctx context.Context) (*server, error) {
 		}
 	}
 	s := &server{
+		dir:  dir,
 		pids: []int{etcd.Process.Pid, apiserver.Process.Pid},
 		config: &rest.Config{
 			Host: "https://127.0.0.1:" + ports[2], BearerToken: token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
@@ -156,6 +158,29 @@ func (p *Peer) start(ctx context.Context) (*server, error) {
 	}
 	s.ready = time.Since(begin)
 	return s, nil
+}
+
+// Run runs etcd and kube-apiserver as long as use does. It gives it the administrator's access, the certificate that the
+// server shows and the key that signs ServiceAccounts' tokens.
+func (p *Peer) Run(ctx context.Context, use func(config *rest.Config, certificate []byte, tokenKey crypto.Signer) error) error {
+	s, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	certificate, err := os.ReadFile(filepath.Join(s.dir, "certs", "apiserver.crt"))
+	if err != nil {
+		return errors.Join(err, s.stop())
+	}
+	encoded, err := os.ReadFile(filepath.Join(s.dir, "key.pem"))
+	if err != nil {
+		return errors.Join(err, s.stop())
+	}
+	block, _ := pem.Decode(encoded)
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		return errors.Join(err, s.stop())
+	}
+	return errors.Join(use(s.config, certificate, key), s.stop())
 }
 
 // writeCredentials writes the key that signs ServiceAccounts' tokens, and the administrator's token.

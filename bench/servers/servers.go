@@ -30,6 +30,7 @@ import (
 // server is a control plane that runs in processes of its own.
 type server struct {
 	config *rest.Config
+	dir    string        // of its files
 	ready  time.Duration // from the start of its first process
 	pids   []int
 	stop   func() error

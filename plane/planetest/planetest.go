@@ -2,11 +2,11 @@ package planetest
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
 	"github.com/setpoint-dev/setpoint/plane"
@@ -49,21 +49,18 @@ func Start(t testing.TB, config plane.Config) *plane.Plane {
 
 // quiet silences klog, through which Kubernetes' code says some 300 lines whenever a
 // server starts. klog is global to the process; a test that wants to hear it sets its
-// output again after the first plane.
-var quiet = sync.OnceFunc(func() {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-})
+// logger again after the first plane.
+var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
 // Apply applies manifest files, or the manifest files in directories, and waits
 // until the kinds they define are served. See package manifest.
-func Apply(t testing.TB, p *plane.Plane, paths ...string) {
+func Apply(t testing.TB, c Cluster, paths ...string) {
 	t.Helper()
 	objects, err := manifest.Read(paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	applier, err := manifest.NewApplier(p.RESTConfig(), FieldManager)
+	applier, err := manifest.NewApplier(c.RESTConfig(), FieldManager)
 	if err != nil {
 		t.Fatal(err)
 	}

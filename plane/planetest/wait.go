@@ -11,9 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/setpoint-dev/setpoint/plane"
+	"k8s.io/client-go/rest"
 )
+
+// Cluster is what to wait in: a *plane.Plane, or another cluster, so that the same
+// test can run against both.
+type Cluster interface {
+	// RESTConfig reaches the cluster's API server.
+	RESTConfig() *rest.Config
+}
 
 // Timeout is how long Wait and WaitGone wait. What takes longer than that on a plane
 // without delays does not happen.
@@ -25,16 +31,16 @@ const Timeout = 30 * time.Second
 //
 // The kind comes from obj's TypeMeta, if set; otherwise from its Go type: from
 // client-go's scheme, or else the one served kind of that name.
-func Wait[T Object](t testing.TB, p *plane.Plane, obj T, holds func(T) bool) T {
+func Wait[T Object](t testing.TB, c Cluster, obj T, holds func(T) bool) T {
 	t.Helper()
-	return WaitFor(t, p, Timeout, obj, holds)
+	return WaitFor(t, c, Timeout, obj, holds)
 }
 
 // WaitFor is Wait with a time of its own.
-func WaitFor[T Object](t testing.TB, p *plane.Plane, timeout time.Duration, obj T, holds func(T) bool) T {
+func WaitFor[T Object](t testing.TB, c Cluster, timeout time.Duration, obj T, holds func(T) bool) T {
 	t.Helper()
 	var met T
-	watchObject(t, p, timeout, obj, "a condition", func(state *unstructured.Unstructured) bool {
+	watchObject(t, c, timeout, obj, "a condition", func(state *unstructured.Unstructured) bool {
 		if state == nil {
 			return false
 		}
@@ -53,9 +59,9 @@ func WaitFor[T Object](t testing.TB, p *plane.Plane, timeout time.Duration, obj 
 
 // WaitGone waits until the object that has the namespace and name of obj does not
 // exist. If obj has a UID, another object of that name counts as gone.
-func WaitGone(t testing.TB, p *plane.Plane, obj Object) {
+func WaitGone(t testing.TB, c Cluster, obj Object) {
 	t.Helper()
-	watchObject(t, p, Timeout, obj, "the deletion", func(state *unstructured.Unstructured) bool {
+	watchObject(t, c, Timeout, obj, "the deletion", func(state *unstructured.Unstructured) bool {
 		return state == nil || other(state.GetUID(), obj.GetUID())
 	})
 }
@@ -64,9 +70,9 @@ func other(uid, wanted types.UID) bool { return wanted != "" && uid != wanted }
 
 // watchObject shows done every state of an object, nil while it does not exist,
 // until done returns true.
-func watchObject(t testing.TB, p *plane.Plane, timeout time.Duration, obj Object, what string, done func(*unstructured.Unstructured) bool) {
+func watchObject(t testing.TB, c Cluster, timeout time.Duration, obj Object, what string, done func(*unstructured.Unstructured) bool) {
 	t.Helper()
-	target, err := newTarget(p.RESTConfig(), obj)
+	target, err := newTarget(c.RESTConfig(), obj)
 	if err != nil {
 		t.Fatal(err)
 	}
