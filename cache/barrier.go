@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -128,12 +129,13 @@ func (s *store) seen(namespace, rv string) bool {
 func (s *store) resource() schema.GroupResource {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.groupResource
+	if s.mapping == nil {
+		return schema.GroupResource{Group: s.form.gvk.Group, Resource: s.form.gvk.Kind}
+	}
+	return s.mapping.Resource.GroupResource()
 }
 
-// clusterScoped reports whether the kind is known to have no namespaces.
-func (s *store) clusterScoped() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return len(s.scopes) == 1 && s.scopes[0].namespace == ""
+// isClusterScoped reports whether the kind is known to have no namespaces; mu is held.
+func (s *store) isClusterScoped() bool {
+	return s.mapping != nil && s.mapping.Scope.Name() == meta.RESTScopeNameRoot
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -59,16 +60,20 @@ const (
 
 // kind is what is declared about one kind. It outlives the watch: indexes stay declared.
 type kind struct {
-	indexes []fieldIndex
-	users   int
-	store   *store             // nil without users
-	stop    context.CancelFunc // nil while not running
+	indexes    []fieldIndex
+	namespaces *namespaces // of SetNamespaces; nil: those of the options
+	users      int
+	store      *store             // nil without users
+	stop       context.CancelFunc // nil while not running
 }
 
 // New returns a Cache that watches nothing yet and sends no request before Run.
 func New(cfg Config) (*Cache, error) {
 	if cfg.REST == nil {
 		return nil, errors.New("cache: Config.REST is missing: give the configuration that reaches the API server")
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
 	}
 	if cfg.Scheme == nil {
 		cfg.Scheme = scheme.Scheme
@@ -115,12 +120,29 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
+func (cfg Config) validate() error {
+	errs := []error{}
+	if err := cfg.Default.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("cache: Config.Default: %w", err))
+	}
+	for kind, o := range cfg.Kinds {
+		if err := o.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("cache: Config.Kinds: %s: %w", kind, err))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
 func (cfg Config) optionsOf(gvk schema.GroupVersionKind) Options {
 	o, found := cfg.Kinds[gvk.GroupKind()]
 	if !found {
 		o = cfg.Default
 	}
-	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+	o.Namespaces = sortedNames(o.Namespaces)
+	if gvk == namespaceKind {
+		o.NamespaceSelector = nil
+	}
 	return o
 }
 
@@ -169,6 +191,11 @@ func (c *Cache) start(k *kind) {
 func (c *Cache) Watch(gvk schema.GroupVersionKind, subscriber func(filter.Change)) (*Watch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.watch(gvk, subscriber)
+}
+
+// watch is Watch; mu is held.
+func (c *Cache) watch(gvk schema.GroupVersionKind, subscriber func(filter.Change)) (*Watch, error) {
 	if c.state == stopped {
 		return nil, errors.New("cache: it has stopped, nothing can be watched any more")
 	}
@@ -178,7 +205,14 @@ func (c *Cache) Watch(gvk schema.GroupVersionKind, subscriber func(filter.Change
 		if err != nil {
 			return nil, fmt.Errorf("cache: watch %s: %w", gvk.GroupKind(), err)
 		}
-		k.store = newStore(c, f, k.indexes)
+		s := newStore(c, f, k)
+		if selector := s.options.NamespaceSelector; selector != nil {
+			follow := func(change filter.Change) { s.namespaceChanged(selector, change) }
+			if s.selected, err = c.watch(namespaceKind, follow); err != nil {
+				return nil, err
+			}
+		}
+		k.store = s
 		if c.state == running {
 			c.start(k)
 		}
@@ -242,19 +276,26 @@ func (w *Watch) WaitSynced(ctx context.Context) error {
 func (w *Watch) Close() {
 	w.once.Do(func() {
 		w.store.leave(w.subscriber)
-		c := w.cache
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		k := c.kinds[w.gvk]
-		if k.users--; k.users > 0 {
-			return
-		}
-		k.store = nil
-		if k.stop != nil {
-			k.stop()
-			k.stop = nil
+		if w.cache.release(w.gvk) && w.store.selected != nil {
+			w.store.selected.Close()
 		}
 	})
+}
+
+// release counts a user of a kind less. With the last one the kind's watch ends, and it reports true.
+func (c *Cache) release(gvk schema.GroupVersionKind) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.kinds[gvk]
+	if k.users--; k.users > 0 {
+		return false
+	}
+	k.store = nil
+	if k.stop != nil {
+		k.stop()
+		k.stop = nil
+	}
+	return true
 }
 
 // Index declares a field index by which List can select: fn returns the values of an object (typed if the

@@ -56,8 +56,14 @@ type Config struct {
 // without managedFields.
 type Options struct {
 	// Namespaces limits a namespaced kind to these namespaces, with one watch each. Empty means all namespaces,
-	// in one watch. It is ignored for cluster-scoped kinds.
+	// in one watch. It is ignored for cluster-scoped kinds. [Cache.SetNamespaces] changes it at run time.
 	Namespaces []string
+
+	// NamespaceSelector limits a namespaced kind to the namespaces whose labels match, as they come, go and
+	// change their labels, as [Cache.SetNamespaces] does. It watches namespaces, as far as the options of that
+	// kind show them. Nil does not limit; with it, Namespaces must be empty. It is ignored for the kind
+	// Namespace.
+	NamespaceSelector labels.Selector
 
 	// Labels and Fields limit the kind to what the server selects by them. Nil selects everything.
 	Labels labels.Selector
@@ -79,6 +85,6 @@ type Options struct {
 	// Transform changes each object before it is kept, for example to drop what is never read. It is given a
 	// private object (typed if the scheme knows the kind, else unstructured) and must not change its name,
 	// namespace, UID or resourceVersion. An error keeps the object as it was and is logged. It makes every
-	// object be decoded and encoded once more as it arrives.
+	// object be decoded and encoded once more as it arrives. [Keep] makes one that keeps only named fields.
 	Transform func(runtime.Object) error
 }

@@ -46,6 +46,7 @@ func newTestMapper() *mapper {
 	m := &mapper{DefaultRESTMapper: meta.NewDefaultRESTMapper(nil), absent: map[schema.GroupKind]bool{}}
 	m.Add(podKind, meta.RESTScopeNamespace)
 	m.Add(nodeKind, meta.RESTScopeRoot)
+	m.Add(namespaceKind, meta.RESTScopeRoot)
 	m.Add(widgetKind, meta.RESTScopeNamespace)
 	return m
 }

@@ -11,8 +11,12 @@ import (
 func (s *store) start(ctx context.Context, c *Cache) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ctx = ctx
 	s.run = func(f func(context.Context)) {
 		c.goroutines.Go(func() { f(ctx) })
+	}
+	if s.selected != nil {
+		s.run(s.awaitNamespaces)
 	}
 	s.run(func(ctx context.Context) {
 		defer close(s.stopped)
@@ -31,7 +35,7 @@ func (s *store) resolve(ctx context.Context, c *Cache) {
 			return
 		}
 		if err == nil {
-			s.open(c, mapping)
+			s.open(mapping)
 			return
 		}
 		s.stats.failed(err)
@@ -50,40 +54,35 @@ func (s *store) resolve(ctx context.Context, c *Cache) {
 }
 
 // open starts the scopes.
-func (s *store) open(c *Cache, mapping *meta.RESTMapping) {
-	namespaces := s.options.Namespaces
-	if len(namespaces) == 0 || mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		namespaces = []string{""}
-	}
+func (s *store) open(mapping *meta.RESTMapping) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resolveErr = nil
-	s.groupResource = mapping.Resource.GroupResource()
-	for _, ns := range namespaces {
-		sc := newScope(c, s, ns)
-		s.scopes = append(s.scopes, sc)
-		s.run(sc.run)
-	}
+	s.mapping = mapping
+	s.follow()
 }
 
-// markListed takes note of a scope's first listing. With the last one the store is synced.
+// markListed takes note of a scope's first listing.
 func (s *store) markListed(sc *scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sc.listed {
+	if sc.listed || sc.left {
 		return
 	}
 	sc.listed = true
-	for _, other := range s.scopes {
-		if !other.listed {
-			return
-		}
+	s.settle()
+	s.wake()
+}
+
+// settle makes the store synced when all its scopes have stored their first listing; mu is held.
+func (s *store) settle() {
+	if s.isSynced() || !s.listedIn("") {
+		return
 	}
 	close(s.synced)
 	for sub := range s.subscribers {
 		s.attach(sub)
 	}
-	s.wake()
 }
 
 // join adds a subscriber. It gets what is there as soon as the store is synced, and every change from then on.

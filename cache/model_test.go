@@ -48,6 +48,7 @@ type model struct {
 	kind       schema.GroupVersionKind
 	collection string
 	replays    []*replay
+	namespaces []string // nil: all
 }
 
 // replay is a subscriber that keeps books: what it was told must be possible at each step.
@@ -69,7 +70,8 @@ func newModel(t *testing.T, seed uint64) *model {
 	s.noStreaming = pick(m.rnd, "", "", "", "silent", "invalid")
 	cfg := Config{Default: Options{MetadataOnly: m.rnd.IntN(4) == 0, Compress: m.rnd.IntN(2) == 0}}
 	if m.rnd.IntN(3) == 0 {
-		cfg.Default.Namespaces = []string{"a", "b"}
+		m.namespaces = []string{"a", "b"}
+		cfg.Default.Namespaces = m.namespaces
 	}
 	m.harness = start(t, s, cfg)
 	return m
@@ -92,7 +94,7 @@ func (m *model) run() {
 
 func (m *model) step() {
 	s := m.server
-	switch m.rnd.IntN(10) {
+	switch m.rnd.IntN(11) {
 	case 0:
 		s.drop(pick(m.rnd, nil, io.ErrUnexpectedEOF))
 	case 1:
@@ -112,6 +114,11 @@ func (m *model) step() {
 			i := m.rnd.IntN(len(m.replays))
 			m.replays[i].watch.Close()
 			m.replays = slices.Delete(m.replays, i, i+1)
+		}
+	case 7:
+		if m.namespaces != nil || m.rnd.IntN(10) == 0 {
+			m.namespaces = slices.DeleteFunc([]string{"a", "b", "c"}, func(string) bool { return m.rnd.IntN(2) == 0 })
+			must(m.SetNamespaces(m.kind, m.namespaces...))
 		}
 	default:
 		m.change(1 + m.rnd.IntN(10))
@@ -191,7 +198,7 @@ func (m *model) rest() {
 	s.mu.Lock()
 	revision := strconv.FormatInt(s.revision, 10)
 	for k, o := range s.objects[m.collection] {
-		if o.GetNamespace() != "c" || !slices.Equal(m.options(m.kind).Namespaces, []string{"a", "b"}) {
+		if m.namespaces == nil || slices.Contains(m.namespaces, o.GetNamespace()) {
 			want[k] = string(o.GetUID()) + "@" + o.GetResourceVersion()
 		}
 	}
@@ -201,7 +208,7 @@ func (m *model) rest() {
 		same(m.t, fmt.Sprintf("what subscriber %d was told", i), want, r.known)
 		r.mu.Unlock()
 	}
-	same(m.t, "list", slices.Sorted(maps.Keys(want)), names(m.t, m.harness, m.kind, ListOptions{}))
+	same(m.t, "list", append([]string{}, slices.Sorted(maps.Keys(want))...), names(m.t, m.harness, m.kind, ListOptions{}))
 	x := ListOptions{Labels: mustSelector("app=x")}
 	var all, selected metav1.PartialObjectMetadataList
 	must(m.List(m.t.Context(), m.kind, ListOptions{}, &all))

@@ -244,8 +244,8 @@ func (s *store) present() (mvcc.Snapshot[*object], string) {
 
 // version is the revision up to which all scopes have seen everything; mu is held.
 func (s *store) version() (oldest string) {
-	for i, sc := range s.scopes {
-		if i == 0 || newer(oldest, sc.version) {
+	for _, sc := range s.scopes {
+		if sc.version != "" && (oldest == "" || newer(oldest, sc.version)) {
 			oldest = sc.version
 		}
 	}

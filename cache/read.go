@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +29,9 @@ func (c *Cache) Get(ctx context.Context, gvk schema.GroupVersionKind, key types.
 	}
 	o := s.get(joinKey(key))
 	if o == nil {
+		if err := s.covered(key.Namespace); err != nil {
+			return err // it was left meanwhile
+		}
 		return apierrors.NewNotFound(s.resource(), key.Name)
 	}
 	return s.form.decode(o, into)
@@ -81,6 +83,9 @@ func (c *Cache) List(ctx context.Context, gvk schema.GroupVersionKind, opts List
 	objects, version, err := q.run()
 	if err != nil {
 		return fmt.Errorf("list %s: %w", gvk.GroupKind(), err)
+	}
+	if err := s.covered(opts.Namespace); err != nil {
+		return err // it was left meanwhile
 	}
 	var remaining *int64
 	if n := int64(len(objects)) - opts.Limit; opts.Limit > 0 && n > 0 {
@@ -143,18 +148,4 @@ func decodeEach(f *form, objects []*object, item func(i int) runtime.Object) err
 		}
 	}
 	return nil
-}
-
-// ready waits until the namespace can be read.
-func (s *store) ready(ctx context.Context, namespace string) error {
-	if !s.covers(namespace) {
-		return fmt.Errorf("%s in namespace %q: %w: the kind is watched in %q only",
-			s.form.gvk.GroupKind(), namespace, ErrNotCached, s.options.Namespaces)
-	}
-	return s.waitSynced(ctx)
-}
-
-// covers reports whether the store's scope holds a namespace.
-func (s *store) covers(namespace string) bool {
-	return namespace == "" || len(s.options.Namespaces) == 0 || slices.Contains(s.options.Namespaces, namespace) || s.clusterScoped()
 }

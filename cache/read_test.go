@@ -434,6 +434,31 @@ func TestTransform(t *testing.T) {
 	})
 }
 
+// Keep leaves of an object its metadata and the named fields, typed or not.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put(pods, pod("a", "x", map[string]string{"app": "x"}))
+		s.put(widgets, widget("a", "x", nil))
+		h := follow(t, s, Config{Kinds: map[schema.GroupKind]Options{
+			podKind.GroupKind():    {Transform: Keep("spec.containers.image", "status")},
+			widgetKind.GroupKind(): {Transform: Keep("spec.size.below", "spec.parts", "spec.colour", "spec.missing")},
+		}}, podKind, widgetKind)
+		var p corev1.Pod
+		must(h.Get(t.Context(), podKind, key("a", "x"), &p))
+		same(t, "spec", corev1.PodSpec{Containers: []corev1.Container{{Image: "nginx"}}}, p.Spec)
+		same(t, "labels", map[string]string{"app": "x"}, p.Labels)
+		var u unstructured.Unstructured
+		must(h.Get(t.Context(), widgetKind, key("a", "x"), &u))
+		same(t, "spec", map[string]any{"size": int64(3), "colour": "re\"d", "parts": []any{"a", "b"}}, u.Object["spec"])
+		same(t, "kind", "Widget", u.GetKind())
+	})
+	all := Keep("spec.a", "spec")
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"a": "1", "b": "2"}, "status": "x"}}
+	must(all(u))
+	same(t, "all of spec", map[string]any{"spec": map[string]any{"a": "1", "b": "2"}}, u.Object)
+}
+
 // The metrics follow the store, and describe nothing once the kind is not watched any more.
 func TestSizeMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -498,5 +523,9 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := New(cfg); err == nil {
 		t.Error("two caches share a registry")
+	}
+	cfg = Config{REST: cfg.REST, Default: Options{Namespaces: []string{"a"}, NamespaceSelector: mustSelector("a=b")}}
+	if _, err := New(cfg); err == nil {
+		t.Error("namespaces are given by name and by label")
 	}
 }

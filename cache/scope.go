@@ -33,7 +33,10 @@ type scope struct {
 	// Guarded by store.mu, written by the scope's goroutine only.
 	version string // every change up to this revision is in the store
 	listed  bool   // the first listing is stored
+	left    bool   // the namespace is not covered any more: nothing that comes counts
 	err     error  // what the last round failed with; nil while a watch is open
+
+	stop context.CancelFunc
 
 	// Of the scope's goroutine.
 	current    bool // version can be watched from

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/setpoint-dev/setpoint/internal/mvcc"
@@ -22,30 +22,35 @@ import (
 // that it keeps for life, so that indexes hold four bytes per object and value, and an update that changes no
 // label touches no index.
 type store struct {
+	cache   *Cache
 	form    *form
 	options Options
 	indexes []fieldIndex // in the order of object.values
 	stats   *stats
 	logger  *slog.Logger
 
+	selected *Watch // of the namespaces, when they are selected by label
+
 	synced  chan struct{} // closed when all scopes have stored their first listing
 	stopped chan struct{} // closed when the watch has been asked to stop
 
 	// mu guards the fields below. Writers of the table hold it too, so that table, indexes, revisions and
 	// subscribers agree whenever it is free.
-	mu            sync.RWMutex
-	run           func(func(context.Context)) // starts a goroutine of the watch; nil before start
-	table         *mvcc.Table[*object]
-	slots         []*object
-	free          []uint32
-	labels        labelIndex
-	fields        []valueIndex // by the number of the field index
-	bytes         int64
-	groupResource schema.GroupResource     // of the kind, once it is known
-	scopes        []*scope                 // nil until the kind's resource is known
-	resolveErr    error                    // why it is not known yet
-	subscribers   map[*subscriber]struct{} // attached ones get every change once the store is synced
-	progress      chan struct{}            // closed when a revision moves or an object goes; nil while nobody waits
+	mu          sync.RWMutex
+	ctx         context.Context             // of the watch; nil before start
+	run         func(func(context.Context)) // starts a goroutine of the watch; nil before start
+	table       *mvcc.Table[*object]
+	slots       []*object
+	free        []uint32
+	labels      labelIndex
+	fields      []valueIndex // by the number of the field index
+	bytes       int64
+	namespaces  namespaces
+	mapping     *meta.RESTMapping        // of the kind, once it is known
+	scopes      []*scope                 // sorted by namespace; none until the resource and the namespaces are known
+	resolveErr  error                    // why it is not known yet
+	subscribers map[*subscriber]struct{} // attached ones get every change once the store is synced
+	progress    chan struct{}            // closed when a revision moves or an object goes; nil while nobody waits
 }
 
 // fieldIndex is a declared field index.
@@ -54,18 +59,21 @@ type fieldIndex struct {
 	values func(runtime.Object) []string
 }
 
-func newStore(c *Cache, f *form, indexes []fieldIndex) *store {
+func newStore(c *Cache, f *form, k *kind) *store {
+	o := c.options(f.gvk)
 	s := &store{
+		cache:       c,
 		form:        f,
-		options:     c.options(f.gvk),
-		indexes:     indexes,
+		options:     o,
+		namespaces:  c.namespacesOf(k, o),
+		indexes:     k.indexes,
 		stats:       c.metrics.of(f.gvk),
 		logger:      c.logger.With("kind", f.gvk.GroupKind().String()),
 		synced:      make(chan struct{}),
 		stopped:     make(chan struct{}),
 		table:       mvcc.New[*object](mvcc.Options{}),
 		labels:      labelIndex{},
-		fields:      make([]valueIndex, len(indexes)),
+		fields:      make([]valueIndex, len(k.indexes)),
 		subscribers: map[*subscriber]struct{}{},
 	}
 	for i := range s.fields {
@@ -85,6 +93,9 @@ type write struct {
 func (s *store) apply(sc *scope, writes []write, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if sc.left {
+		return
+	}
 	gone := false
 	_, _ = s.table.Update(func(tx *mvcc.Txn[*object]) error {
 		for _, w := range writes {
@@ -117,7 +128,7 @@ func (s *store) apply(sc *scope, writes []write, version string) {
 func (s *store) bookmark(sc *scope, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sc.advance(version) {
+	if !sc.left && sc.advance(version) {
 		s.wake()
 	}
 }
@@ -295,6 +306,11 @@ func (s *store) err() error {
 		return s.resolveErr
 	}
 	var all []error
+	if s.selected != nil && s.namespaces.unknown {
+		if err := s.selected.Err(); err != nil {
+			all = append(all, fmt.Errorf("select namespaces by label: %w", err))
+		}
+	}
 	for _, sc := range s.scopes {
 		if sc.err != nil {
 			all = append(all, sc.err)

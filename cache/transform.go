@@ -21,6 +21,7 @@ func (f *form) transform(o *object, change func(runtime.Object) error) (*object,
 	if err != nil {
 		return nil, fmt.Errorf("encode the transformed %s %s: %w", f.gvk.Kind, o.key, err)
 	}
+	data = f.compact(o.encoding, data)
 	now := &object{data: data + o.managed(), size: uint32(len(data)), encoding: o.encoding, key: o.key}
 	metadata, err := now.metadata()
 	if err != nil {
