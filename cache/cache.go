@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -218,7 +219,8 @@ func (c *Cache) watch(gvk schema.GroupVersionKind, subscriber func(filter.Change
 		}
 	}
 	k.users++
-	w := &Watch{cache: c, gvk: gvk, store: k.store, subscriber: newSubscriber(k.store.form, subscriber)}
+	w := &Watch{cache: c, gvk: gvk, subscriber: newSubscriber(k.store.form, subscriber)}
+	w.store.Store(k.store)
 	k.store.join(w.subscriber)
 	return w, nil
 }
@@ -250,16 +252,20 @@ func (c *Cache) form(gvk schema.GroupVersionKind) (*form, error) {
 type Watch struct {
 	cache      *Cache
 	gvk        schema.GroupVersionKind
-	store      *store
+	store      atomic.Pointer[store] // nil once closed, so that a Watch which is kept keeps no objects
 	subscriber *subscriber
-	once       sync.Once
 }
 
 // Synced is closed when the first listing is stored and delivered to this subscriber.
 func (w *Watch) Synced() <-chan struct{} { return w.subscriber.synced }
 
-// Err is what the watch last failed with, or nil while it is healthy.
-func (w *Watch) Err() error { return w.store.err() }
+// Err is what the watch last failed with, or nil while it is healthy, and once it is closed.
+func (w *Watch) Err() error {
+	if s := w.store.Load(); s != nil {
+		return s.err()
+	}
+	return nil
+}
 
 // WaitSynced waits for Synced or the end of ctx; then the error says what the watch last failed with.
 func (w *Watch) WaitSynced(ctx context.Context) error {
@@ -267,19 +273,24 @@ func (w *Watch) WaitSynced(ctx context.Context) error {
 	case <-w.subscriber.synced:
 		return nil
 	case <-ctx.Done():
-		return w.store.waitError(ctx, "first listing")
+		if s := w.store.Load(); s != nil {
+			return s.waitError(ctx, "first listing")
+		}
+		return fmt.Errorf("waiting for the first listing of %s, whose watch was closed: %w", w.gvk.GroupKind(), context.Cause(ctx))
 	}
 }
 
 // Close ends the interest. The subscriber is not called again, but a call already running may still be about to
 // return. The last Close of a kind stops its watch and frees its objects. Further calls do nothing.
 func (w *Watch) Close() {
-	w.once.Do(func() {
-		w.store.leave(w.subscriber)
-		if w.cache.release(w.gvk) && w.store.selected != nil {
-			w.store.selected.Close()
-		}
-	})
+	s := w.store.Swap(nil)
+	if s == nil {
+		return
+	}
+	s.leave(w.subscriber)
+	if w.cache.release(w.gvk) && s.selected != nil {
+		s.selected.Close()
+	}
 }
 
 // release counts a user of a kind less. With the last one the kind's watch ends, and it reports true.

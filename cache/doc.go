@@ -17,7 +17,14 @@
 // many objects for long clones it.
 //
 // Consistent. A List shows the store at one instant, sorted by namespace and name. All representations (typed,
-// unstructured, metadata only) are decoded from the same bytes.
+// unstructured, metadata only) are decoded from the same bytes. A built-in kind travels as protobuf, which does
+// not name its fields: read as unstructured it goes by way of the Go type, and fields that this program's
+// version of the type does not know are missing. Who must see them reads live, or makes a cache whose Scheme
+// does not know the kind: it then travels as JSON.
+//
+// Covered. A kind may be limited to namespaces, also to a set that changes while it is watched. What lies
+// outside gives ErrNotCached and is none of the cache's business; what leaves is told as a deletion, what enters
+// as an addition, and no read sees a namespace that is half listed.
 //
 // Ordered. A subscriber first gets every object present when it joined, as Initial changes; then Synced is
 // closed; then it gets the changes since, without a gap. Changes of one object arrive in the order of its
@@ -30,5 +37,12 @@
 //
 // Bounded. No call waits longer than its context. No request waits longer than the bounds of the watch loop,
 // and a broken watch is retried for ever, with back-off; what it last failed with is shown by [Watch.Err] and
-// in the error of every read that waits for it.
+// in the error of every read that waits for it. The decoded forms of custom resources, from which reads copy
+// because JSON decodes slowly, take at most about 128 MiB per kind; those that were not read for longest go
+// first and are decoded again when they are read. The dictionary of a compressed kind takes about a megabyte.
+//
+// # The wire
+//
+// Built-in kinds and metadata are asked for as protobuf, custom resources as JSON, and what the server offers
+// instead is taken. CBOR is not asked for: servers offer it only behind an alpha feature gate.
 package cache

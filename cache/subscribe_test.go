@@ -2,8 +2,10 @@ package cache
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"github.com/setpoint-dev/setpoint/filter"
 )
@@ -168,5 +170,32 @@ func TestStopIsClean(t *testing.T) {
 		if _, err := h.Watch(nodeKind, nil); err == nil {
 			t.Error("a stopped cache took a watch")
 		}
+	})
+}
+
+// The last one to leave frees the objects, even if it keeps its closed Watch.
+func TestLastUserFreesMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put(pods, pod("a", "x", nil))
+		h := start(t, s, Config{})
+		w1, _ := h.watchKind(t, podKind)
+		w2, _ := h.watchKind(t, podKind)
+		synced(t, w1)
+		kept := weak.Make(mustStore(h, podKind))
+		w1.Close()
+		synctest.Wait()
+		if runtime.GC(); kept.Value() == nil {
+			t.Error("freed although one user is left")
+		}
+		w2.Close()
+		synctest.Wait()
+		if runtime.GC(); kept.Value() != nil {
+			t.Error("kept without users")
+		}
+		if err := w2.Err(); err != nil {
+			t.Error(err)
+		}
+		runtime.KeepAlive(w2)
 	})
 }
