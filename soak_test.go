@@ -131,14 +131,18 @@ func (s *soak) makeClients() {
 	setpoint.For[*Tank](s.rig.m, "tanks").Owns(&corev1.ConfigMap{}).Workers(8).Reconcile(r.reconcile)
 }
 
-// churn lets things happen for so long. Watches end each minute, and each fifth time they cannot go on where
-// they were.
+// churn lets things happen for so long. Each minute all watches end, by turns because the connections break and
+// because the server ends them; then, now and then, they cannot go on where they were.
 func (s *soak) churn(length time.Duration) {
 	s.faults.SetRate(soakFaults)
 	start := time.Now()
 	for minute := 1; time.Since(start) < length; {
 		if time.Since(start) >= time.Duration(minute)*time.Minute {
-			s.server.DropWatches(minute%5 == 0)
+			if minute%2 == 0 {
+				s.faults.CutWatches()
+			} else {
+				s.server.DropWatches(minute%5 == 0)
+			}
 			s.server.Requests()
 			minute++
 		}

@@ -48,14 +48,15 @@ type Faults struct {
 	seed uint64
 	note func(path string, met Fault)
 
-	mu   sync.Mutex
-	rate float64
+	mu      sync.Mutex
+	rate    float64
+	watches map[*watchThrough]bool
 }
 
 // NewFaults returns a RoundTripper without faults; see SetRate. Note is told of
 // each request that meets one.
 func NewFaults(seed uint64, next http.RoundTripper, note func(path string, met Fault)) *Faults {
-	return &Faults{next: next, seed: seed, note: note}
+	return &Faults{next: next, seed: seed, note: note, watches: map[*watchThrough]bool{}}
 }
 
 // SetRate sets the share of the requests that meet a fault, from 0 to 1.
@@ -68,6 +69,9 @@ func (f *Faults) SetRate(rate float64) {
 // RoundTrip implements http.RoundTripper.
 func (f *Faults) RoundTrip(req *http.Request) (*http.Response, error) {
 	fault := f.choose(req)
+	if fault == "" && req.URL.Query().Get("watch") != "" {
+		return f.watch(req)
+	}
 	if fault == "" {
 		return f.next.RoundTrip(req)
 	}
@@ -132,4 +136,44 @@ func (f *Faults) choose(req *http.Request) Fault {
 func isDiscovery(path string) bool {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	return len(parts) < 3 || parts[0] != "api" && len(parts) < 4
+}
+
+// watchThrough is the body of a watch that can be cut.
+type watchThrough struct {
+	io.ReadCloser
+	f   *Faults
+	cut context.CancelFunc
+}
+
+func (f *Faults) watch(req *http.Request) (*http.Response, error) {
+	ctx, cut := context.WithCancel(req.Context())
+	resp, err := f.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		cut()
+		return nil, err
+	}
+	w := &watchThrough{resp.Body, f, cut}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watches[w] = true
+	resp.Body = w
+	return resp, nil
+}
+
+// CutWatches ends all watches as when their connections break.
+func (f *Faults) CutWatches() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.watches {
+		w.cut()
+	}
+}
+
+// Close implements io.Closer.
+func (w *watchThrough) Close() error {
+	w.cut()
+	w.f.mu.Lock()
+	delete(w.f.watches, w)
+	w.f.mu.Unlock()
+	return w.ReadCloser.Close()
 }
