@@ -3,7 +3,6 @@ package cache
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/setpoint-dev/setpoint/filter"
@@ -23,20 +21,23 @@ import (
 
 // TestModel runs random changes, outages, compactions and subscribers against a scripted server. Whenever the
 // server lets things come to rest, the cache's list is the server's, and what each subscriber was told adds up
-// to the same. SETPOINT_SEED repeats one run.
+// to the same. SETPOINT_SEED repeats one run; with SETPOINT_FUZZTIME it goes on for so long (make fuzz).
 func TestModel(t *testing.T) {
-	seeds := []uint64{}
-	if s, err := strconv.ParseUint(os.Getenv("SETPOINT_SEED"), 10, 64); err == nil {
-		seeds = append(seeds, s)
-	} else {
-		first := rand.Uint64() >> 16
-		for i := range uint64(60) {
-			seeds = append(seeds, first+i)
-		}
+	first, runs, atLeast := rand.Uint64()>>16, uint64(60), time.Duration(0)
+	if text := os.Getenv("SETPOINT_SEED"); text != "" {
+		var err error
+		first, err = strconv.ParseUint(text, 10, 64)
+		must(err)
+		runs = 1
+	} else if text := os.Getenv("SETPOINT_FUZZTIME"); text != "" {
+		var err error
+		atLeast, err = time.ParseDuration(text)
+		must(err)
 	}
-	for _, seed := range seeds {
+	start := time.Now()
+	for seed := first; !t.Failed() && (seed < first+runs || time.Since(start) < atLeast); seed++ {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newModel(t, seed).run() })
+			synctest.Test(t, func(t *testing.T) { newModel(t, rand.NewPCG(seed, 0)).run() })
 		})
 	}
 }
@@ -61,8 +62,8 @@ type replay struct {
 	known   map[string]string // key → UID@revision
 }
 
-func newModel(t *testing.T, seed uint64) *model {
-	m := &model{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), kind: podKind, collection: pods}
+func newModel(t *testing.T, choices rand.Source) *model {
+	m := &model{t: t, rnd: rand.New(choices), kind: podKind, collection: pods}
 	s := newServer()
 	if m.rnd.IntN(2) == 0 {
 		m.kind, m.collection = widgetKind, widgets
@@ -73,7 +74,9 @@ func newModel(t *testing.T, seed uint64) *model {
 		m.namespaces = []string{"a", "b"}
 		cfg.Default.Namespaces = m.namespaces
 	}
+	s.jsonOnly = m.rnd.IntN(4) == 0
 	m.harness = start(t, s, cfg)
+	must(m.Index(m.kind, "app", byApp))
 	return m
 }
 
@@ -194,12 +197,13 @@ func (m *model) rest() {
 		s.bookmark()
 	}
 	pass(time.Minute) // slow subscribers
-	want := map[string]string{}
+	want, objects := map[string]string{}, map[string]testObject{}
 	s.mu.Lock()
 	revision := strconv.FormatInt(s.revision, 10)
 	for k, o := range s.objects[m.collection] {
 		if m.namespaces == nil || slices.Contains(m.namespaces, o.GetNamespace()) {
 			want[k] = string(o.GetUID()) + "@" + o.GetResourceVersion()
+			objects[k] = o
 		}
 	}
 	s.mu.Unlock()
@@ -208,13 +212,7 @@ func (m *model) rest() {
 		same(m.t, fmt.Sprintf("what subscriber %d was told", i), want, r.known)
 		r.mu.Unlock()
 	}
-	same(m.t, "list", append([]string{}, slices.Sorted(maps.Keys(want))...), names(m.t, m.harness, m.kind, ListOptions{}))
-	x := ListOptions{Labels: mustSelector("app=x")}
-	var all, selected metav1.PartialObjectMetadataList
-	must(m.List(m.t.Context(), m.kind, ListOptions{}, &all))
-	must(m.List(m.t.Context(), m.kind, x, &selected))
-	all.Items = slices.DeleteFunc(all.Items, func(o metav1.PartialObjectMetadata) bool { return o.Labels["app"] != "x" })
-	same(m.t, "selected list", all, selected)
+	m.compareWith(objects)
 	if err := m.WaitRevision(m.t.Context(), m.kind, "", revision); err != nil {
 		m.t.Error(err)
 	}
