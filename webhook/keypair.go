@@ -1,0 +1,176 @@
+package webhook
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+)
+
+// skew is by how much a certificate is valid before it was made, for API servers
+// whose clock is behind.
+const skew = 5 * time.Minute
+
+// keyPair is a certificate and its private key. Keys come from the system's
+// randomness, never from a seed.
+type keyPair struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// newCA returns a certificate authority that signs by itself.
+func newCA(name string, now time.Time, lifetime time.Duration) (keyPair, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.Add(lifetime),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	pair, err := keyPair{}.sign(template)
+	if err != nil {
+		return keyPair{}, fmt.Errorf("make a certificate authority: %w", err)
+	}
+	return pair, nil
+}
+
+// issue returns a serving certificate for hosts that ca signed. It does not
+// outlive ca.
+func (ca keyPair) issue(hosts []string, now time.Time, lifetime time.Duration) (keyPair, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: hosts[0]},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.Add(lifetime),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	if template.NotAfter.After(ca.cert.NotAfter) {
+		template.NotAfter = ca.cert.NotAfter
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	pair, err := ca.sign(template)
+	if err != nil {
+		return keyPair{}, fmt.Errorf("make a serving certificate: %w", err)
+	}
+	return pair, nil
+}
+
+// sign makes a key and a certificate for it. The zero keyPair makes one that
+// signs itself.
+func (ca keyPair) sign(template *x509.Certificate) (keyPair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return keyPair{}, err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return keyPair{}, err
+	}
+	parent, signer := ca.cert, ca.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		return keyPair{}, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return keyPair{cert, key}, err
+}
+
+// expired reports whether the certificate is of no use any more.
+func (p keyPair) expired(now time.Time) bool { return !now.Before(p.cert.NotAfter) }
+
+// due reports whether the share at of the certificate's life is over.
+func (p keyPair) due(now time.Time, at float64) bool {
+	made := p.cert.NotBefore.Add(skew)
+	life := p.cert.NotAfter.Sub(made)
+	return !now.Before(made.Add(time.Duration(at * float64(life))))
+}
+
+// hosts returns what a serving certificate is for, sorted.
+func (p keyPair) hosts() []string {
+	hosts := slices.Clone(p.cert.DNSNames)
+	for _, ip := range p.cert.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	slices.Sort(hosts)
+	return hosts
+}
+
+// tls returns the pair as a server uses it.
+func (p keyPair) tls() *tls.Certificate {
+	return &tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
+}
+
+func encodeCerts(certs ...*x509.Certificate) []byte {
+	var out []byte
+	for _, cert := range certs {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
+	}
+	return out
+}
+
+func decodeCerts(data []byte) ([]*x509.Certificate, error) {
+	var certs []*x509.Certificate
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		certs = append(certs, cert)
+	}
+	if len(certs) == 0 {
+		return nil, errors.New("no certificate in PEM")
+	}
+	return certs, nil
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode a private key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// decodePair decodes the first of certs and its key, and checks that they fit.
+func decodePair(certs, key []byte) (keyPair, error) {
+	chain, err := decodeCerts(certs)
+	if err != nil {
+		return keyPair{}, err
+	}
+	block, _ := pem.Decode(key)
+	if block == nil {
+		return keyPair{}, errors.New("no private key in PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return keyPair{}, err
+	}
+	private, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || !private.PublicKey.Equal(chain[0].PublicKey) {
+		return keyPair{}, errors.New("the private key is not that of the certificate")
+	}
+	return keyPair{chain[0], private}, nil
+}
