@@ -47,6 +47,9 @@ func parts(o options) []part {
 		{"queue", measureQueue},
 		{"cache", func(ctx context.Context) ([]report.Result, error) { return cached.Measure(ctx, pods) }},
 		{"cache-read-cr", func(ctx context.Context) ([]report.Result, error) { return one(cached.MeasureCustom(ctx, pods)) }},
+		{"cache-scale", func(ctx context.Context) ([]report.Result, error) {
+			return cached.MeasureScale(ctx, 100_000, 1_000_000)
+		}},
 		{"sync-10k-pods", func(ctx context.Context) ([]report.Result, error) { return one(pipeline.MeasureSync(ctx, pods)) }},
 		{"event-latency", func(ctx context.Context) ([]report.Result, error) { return one(pipeline.MeasureLatency(ctx, 1000, 5)) }},
 		{"test-edit-run", func(ctx context.Context) ([]report.Result, error) { return measureEdit(ctx, o) }},

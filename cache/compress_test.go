@@ -93,7 +93,7 @@ func TestDecodedFormsAreBounded(t *testing.T) {
 	var d decoded
 	objects := []*object{}
 	for i := range 10 {
-		o := &object{key: fmt.Sprint(i), size: decodedLimit / 3 / 4} // room for four
+		o := &object{key: fmt.Sprint(i), size: decodedLimit / 5 * 2 / 4} // room for four
 		objects = append(objects, o)
 		d.remember(o, func(m *models) { m.unstructured = map[string]any{} })
 		objects[0].load() // in use all the time

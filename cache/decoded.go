@@ -49,10 +49,10 @@ func (d *decoded) remember(o *object, set func(*models)) *models {
 
 // add takes a form into account, and lets others go until the limit is kept.
 func (d *decoded) add(o *object) {
-	const growth = 3 // a decoded form takes about so many times the bytes of its JSON
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	form := decodedForm{object: weak.Make(o), bytes: growth * int64(o.size)}
+	// A decoded form takes about two and a half times the bytes of its JSON.
+	form := decodedForm{object: weak.Make(o), bytes: int64(o.size) * 5 / 2}
 	d.queue = append(d.queue, form)
 	d.bytes += form.bytes
 	for d.bytes > decodedLimit {

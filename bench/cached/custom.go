@@ -16,6 +16,7 @@ import (
 	"github.com/setpoint-dev/setpoint/bench/filled"
 	"github.com/setpoint-dev/setpoint/bench/pods"
 	"github.com/setpoint-dev/setpoint/bench/report"
+	"github.com/setpoint-dev/setpoint/cache"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/manifest"
@@ -143,7 +144,7 @@ func measureCustom(ctx context.Context, config *rest.Config, scheme *runtime.Sch
 }
 
 func startOursCustom(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (getWorkload, func(), error) {
-	c, stop, err := runOurs(ctx, config, scheme, workloadKind)
+	c, stop, err := runOurs(ctx, cache.Config{REST: config, Scheme: scheme}, workloadKind)
 	if err != nil {
 		return nil, nil, err
 	}

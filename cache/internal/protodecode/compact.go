@@ -60,7 +60,7 @@ func (f *field) compact(b []byte, message string, start, body, end int) ([]byte,
 		zero = value == 0
 	case embedded:
 		from := len(b)
-		b = append(b, message[start:body]...)
+		b = append(b, message[start:content]...) // with the length as it was: what is left is rarely so much less
 		head := len(b)
 		var ok bool
 		if b, ok = f.layout.compact(b, message[content:end]); !ok {
@@ -69,7 +69,7 @@ func (f *field) compact(b []byte, message string, start, body, end int) ([]byte,
 		if len(b) == head && f.shape == single {
 			return b[:from], true
 		}
-		return putLength(b, head), true
+		return putLength(b, head, content-body), true
 	}
 	if zero && f.shape == single {
 		return b, true
@@ -77,13 +77,13 @@ func (f *field) compact(b []byte, message string, start, body, end int) ([]byte,
 	return append(b, message[start:end]...), true
 }
 
-// putLength puts the length of b[at:] before it.
-func putLength(b []byte, at int) []byte {
-	var room [binary.MaxVarintLen64]byte
-	size := len(b) - at
-	n := binary.PutUvarint(room[:], uint64(size))
-	b = append(b, room[:n]...)
-	copy(b[at+n:], b[at:at+size])
-	copy(b[at:], room[:n])
-	return b
+// putLength puts the length of b[at:] before it, in the place of the larger one that takes the size bytes there.
+func putLength(b []byte, at, size int) []byte {
+	var length [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(length[:], uint64(len(b)-at))
+	copy(b[at-size:], length[:n])
+	if n == size {
+		return b
+	}
+	return append(b[:at-size+n], b[at:]...)
 }
