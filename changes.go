@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/setpoint-dev/setpoint/cache"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/filter"
 	"github.com/setpoint-dev/setpoint/queue"
@@ -18,13 +17,23 @@ import (
 // wideFanOut is from how many requests on a change that brings them is warned of.
 const wideFanOut = 1000
 
+// delivery is a change on its way to a source, and the requests that may come of
+// it.
+type delivery struct {
+	filter.Change
+	wanted func(Request) bool
+}
+
 // add puts a request into the queue because of a change.
-func (c *Controller) add(r Request, s string, change filter.Change) {
+func (c *Controller) add(r Request, s string, change delivery) {
+	if !change.wanted(r) {
+		return
+	}
 	class := queue.Fresh
 	if change.Initial {
 		class = queue.Listed
 	}
-	c.loops.woken(r, change)
+	c.loops.woken(r, change.Change)
 	object := change.Latest().Meta()
 	c.queue.Add(r, class, queue.Cause{
 		Source:  s,
@@ -36,8 +45,8 @@ func (c *Controller) add(r Request, s string, change filter.Change) {
 }
 
 // onPrimary is told of changes of primary objects.
-func (c *Controller) onPrimary(_ context.Context, change filter.Change) {
-	if !pauseChanged(change) && !passes(c.filters, change) {
+func (c *Controller) onPrimary(_ context.Context, change delivery) {
+	if !pauseChanged(change.Change) && !passes(c.filters, change.Change) {
 		return
 	}
 	c.add(RequestFor(change.Latest().Meta()), "For", change)
@@ -55,7 +64,7 @@ func kindName(gvk schema.GroupVersionKind) string { return gvk.GroupKind().Strin
 
 // onOwned is told of changes of objects that may have an owner. An object that
 // changes its owner wakes both.
-func (c *Controller) onOwned(change filter.Change) {
+func (c *Controller) onOwned(change delivery) {
 	var woken Request
 	for _, state := range []*filter.State{change.New, change.Old} {
 		if state == nil {
@@ -89,7 +98,7 @@ func (c *Controller) ownerOf(object *metav1.ObjectMeta) (Request, bool) {
 
 // onWatched is told of changes of objects that are mapped to requests. They are
 // passed in the form that like has.
-func (c *Controller) onWatched(ctx context.Context, change filter.Change, like client.Object, requests func(context.Context, client.Object) []Request) {
+func (c *Controller) onWatched(ctx context.Context, change delivery, like client.Object, requests func(context.Context, client.Object) []Request) {
 	woken := map[Request]bool{}
 	for _, state := range []*filter.State{change.New, change.Old} {
 		if state == nil {
@@ -141,21 +150,4 @@ func decode(state *filter.State, gvk schema.GroupVersionKind, like client.Object
 		return nil, fmt.Errorf("%T has no metadata", obj)
 	}
 	return typed, nil
-}
-
-// takeOver adds all primary objects after the work was another replica's: what
-// that one planned for later died with its queue.
-func (c *Controller) takeOver(ctx context.Context) error {
-	var list metav1.PartialObjectMetadataList
-	if err := c.m.cache.List(ctx, c.kind, cache.ListOptions{}, &list); err != nil {
-		c.log.Error("the objects could not be listed after a take-over", "error", err)
-		return nil
-	}
-	for i := range list.Items {
-		object := &list.Items[i]
-		c.queue.Add(RequestFor(object), queue.Listed, queue.Cause{
-			Source: "For", Kind: kindName(c.kind), Object: RequestFor(object).String(), Verb: "listed", Version: object.ResourceVersion,
-		})
-	}
-	return nil
 }

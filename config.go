@@ -63,6 +63,9 @@ type Config struct {
 	// LeaderElection makes the controllers of at most one of several replicas
 	// work at a time. Nil: no election. An empty Name is FieldOwner.
 	LeaderElection *lease.Config
+	// Shards makes the controllers of all replicas work, each on objects of its
+	// own. Nil: not divided. It takes the place of LeaderElection.
+	Shards *Shards
 	// FieldOwner names the owner of applied and updated fields. Two programs
 	// that write the same objects must not share it, and changing it leaves the
 	// old owner's fields behind. Empty: the base name of the program.
@@ -121,6 +124,13 @@ func (c Config) complete() (Config, error) {
 		election, err = election.Complete()
 		c.LeaderElection = &election
 		errs = append(errs, err)
+	}
+	if c.Shards != nil {
+		c.Shards, err = c.Shards.complete(c.FieldOwner)
+		errs = append(errs, err)
+		if c.LeaderElection != nil {
+			errs = append(errs, errors.New("LeaderElection and Shards are both set: shards are elected one by one, leave LeaderElection out"))
+		}
 	}
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("invalid Concurrency %d: use 0 for no bound", c.Concurrency))

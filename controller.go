@@ -43,6 +43,7 @@ type Controller struct {
 
 	namespaced bool          // whether the primary kind is; set before owners are looked for
 	synced     chan struct{} // closed when all sources delivered their first listing
+	takeover   *takeover
 	running    running
 	loops      loops
 	pause      pause
@@ -50,7 +51,7 @@ type Controller struct {
 
 // newController begins the declaration of a controller for objects of type T.
 func newController[T client.Object](m *Manager, name string) *Controller {
-	c := &Controller{m: m, name: name, workers: 1, synced: make(chan struct{})}
+	c := &Controller{m: m, name: name, workers: 1, synced: make(chan struct{}), takeover: newTakeover()}
 	if name == "" {
 		c.mistake("it has no name")
 	}

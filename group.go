@@ -1,6 +1,7 @@
 package setpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ type group struct {
 
 	mu      sync.Mutex
 	running map[string]int // by name
+	closed  bool
 	errs    []error
 	idle    chan struct{} // closed when nothing runs any more; nil until asked for
 }
@@ -47,6 +49,24 @@ func (g *group) start(name string, fn func() error) {
 	}()
 }
 
+// enter counts something that the caller runs, until it calls ended. It reports
+// false when the group was closed.
+func (g *group) enter(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.running[name]++
+	}
+	return !g.closed
+}
+
+// close keeps more from entering.
+func (g *group) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
 func (g *group) ended(name string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,9 +89,9 @@ func (g *group) err() error {
 	return errors.Join(g.errs...)
 }
 
-// wait waits until nothing runs any more, but no longer than d, and returns the
-// names of what still runs then, sorted.
-func (g *group) wait(d time.Duration) []string {
+// wait waits until nothing runs any more, but no longer than d and than ctx
+// lasts, and returns the names of what still runs then, sorted.
+func (g *group) wait(ctx context.Context, d time.Duration) []string {
 	g.mu.Lock()
 	if len(g.running) == 0 {
 		g.mu.Unlock()
@@ -89,6 +109,7 @@ func (g *group) wait(d time.Duration) []string {
 	case <-idle:
 		return nil
 	case <-timer.C:
+	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

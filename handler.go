@@ -85,8 +85,12 @@ func (m *Manager) serveDebug(w http.ResponseWriter, _ *http.Request) {
 	m.mu.Unlock()
 	page := struct {
 		Leading     bool              `json:"leading"`
+		Shards      []int             `json:"shards,omitempty"` // that are held, when there are several
 		Controllers []debugController `json:"controllers"`
 	}{Leading: m.Leading(), Controllers: []debugController{}}
+	if m.ring != nil {
+		page.Shards = m.ring.Held()
+	}
 	for _, c := range controllers {
 		page.Controllers = append(page.Controllers, c.debug())
 	}

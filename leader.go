@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -17,9 +18,6 @@ import (
 // errFenced is the cause of writes that are refused because the lease is not
 // surely held any more.
 var errFenced = errors.New("the lease is not held, so that another replica may be at work")
-
-// fencedKey marks contexts whose writes need the lease.
-type fencedKey struct{}
 
 func (m *Manager) makeEvents() error {
 	cfg := event.Config{
@@ -41,36 +39,62 @@ func (m *Manager) makeEvents() error {
 	return nil
 }
 
-func (m *Manager) makeElector() error {
-	if m.cfg.LeaderElection == nil {
+// makeLeadership makes what decides which shards this process holds: a ring, an
+// elector for the only one, or nothing.
+func (m *Manager) makeLeadership() error {
+	if m.cfg.LeaderElection == nil && m.cfg.Shards == nil {
+		m.leads = newLeadership(1, nil)
 		return nil
 	}
 	leases, err := coordinationclient.NewForConfigAndClient(m.cfg.REST, m.http)
 	if err != nil {
 		return fmt.Errorf("client of Leases: %w", err)
 	}
-	cfg := *m.cfg.LeaderElection
-	m.elector, err = lease.New(cfg, lease.Options{
-		Leases: leases.Leases(cfg.Namespace), Logger: m.log, Metrics: m.cfg.Metrics,
-		Jitter: func() float64 { return float64(m.random()>>11) / (1 << 53) },
-	})
-	if err != nil {
+	options := func(namespace string) lease.Options {
+		return lease.Options{
+			Leases: leases.Leases(namespace), Logger: m.log, Metrics: m.cfg.Metrics,
+			Jitter: func() float64 { return float64(m.random()>>11) / (1 << 53) },
+			Wall:   func() time.Time { return m.wall() },
+		}
+	}
+	if cfg := m.cfg.LeaderElection; cfg != nil {
+		m.leads = newLeadership(1, nil)
+		if m.elector, err = lease.New(*cfg, options(cfg.Namespace)); err != nil {
+			return err
+		}
+		m.readyz.Add("leader-election", m.electionCheck)
+		return nil
+	}
+	shards := m.cfg.Shards
+	m.leads = newLeadership(shards.Count, shards.Key)
+	if m.ring, err = lease.NewRing(shards.Lease, shards.Count, options(shards.Lease.Namespace)); err != nil {
 		return err
 	}
-	m.readyz.Add("leader-election", func() (string, error) {
-		holder, err := m.elector.Holder()
-		if m.elector.Leading() {
-			return "leading", nil
-		}
-		return "standby of " + holder, err
-	})
+	m.readyz.Add("shards", m.shardsCheck)
 	return nil
 }
 
+func (m *Manager) electionCheck() (string, error) {
+	holder, err := m.elector.Holder()
+	if m.elector.Leading() {
+		return "leading", nil
+	}
+	return "standby of " + holder, err
+}
+
+func (m *Manager) shardsCheck() (string, error) {
+	members, err := m.ring.Members()
+	held := m.ring.Held()
+	if len(held) > 0 {
+		err = nil
+	}
+	return fmt.Sprintf("holds %d of %d shards %v; members %s", len(held), m.leads.count, held, strings.Join(members, ", ")), err
+}
+
 // gate is where every request of the client passes. It logs the writes of a dry
-// run instead of sending them, and fences the writes of work that needs the
-// lease: they start only while it is surely held, and end before another replica
-// can take it.
+// run instead of sending them, and fences the writes of work that needs a lease:
+// they start only while it is surely held, and end before another replica can
+// take it.
 func (m *Manager) gate(ctx context.Context, r client.Request, send func(context.Context) error) error {
 	if !r.Write() {
 		return send(ctx)
@@ -81,11 +105,12 @@ func (m *Manager) gate(ctx context.Context, r client.Request, send func(context.
 			"subresource", r.Subresource, "namespace", r.Namespace, "name", r.Name)
 		return client.ErrNotSent
 	}
-	if m.elector == nil || ctx.Value(fencedKey{}) == nil {
+	t, _ := ctx.Value(termKey{}).(*term)
+	if t == nil || t.fence == nil {
 		return send(ctx)
 	}
-	_, end, ok := m.elector.Fence(time.Now())
-	if !ok {
+	end, ok := t.fence()
+	if !ok || t.ctx.Err() != nil {
 		return errFenced
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, end, errFenced)

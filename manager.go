@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,8 +32,11 @@ type Manager struct {
 	cache   *cache.Cache
 	client  *client.Client
 	events  *event.Sink
-	elector *lease.Elector // nil without leader election
-	slots   chan struct{}  // bounds all reconciles; nil without a bound
+	leads   *leadership
+	elector *lease.Elector   // nil without leader election
+	ring    *lease.Ring      // nil without shards
+	wall    func() time.Time // the wall clock
+	slots   chan struct{}    // bounds all reconciles; nil without a bound
 
 	reconciles *telemetry.Reconciles
 	queues     *telemetry.Queues
@@ -41,8 +45,6 @@ type Manager struct {
 
 	randMu sync.Mutex
 	rand   *rand.Rand
-
-	terms int // how often work was begun; used by one goroutine at a time
 
 	mu          sync.Mutex
 	errs        []error // mistakes in declarations
@@ -61,6 +63,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg:     cfg,
 		log:     cfg.Logger,
+		wall:    time.Now,
 		rand:    rand.New(rand.NewPCG(cfg.Seed, 0)),
 		healthz: telemetry.NewChecks("healthz"),
 		readyz:  telemetry.NewChecks("readyz"),
@@ -68,7 +71,7 @@ func NewManager(cfg Config) (*Manager, error) {
 	if cfg.Concurrency > 0 {
 		m.slots = make(chan struct{}, cfg.Concurrency)
 	}
-	for _, part := range []func() error{m.makeMetrics, m.makeClient, m.makeElector, m.makeEvents} {
+	for _, part := range []func() error{m.makeMetrics, m.makeClient, m.makeLeadership, m.makeEvents} {
 		if err := part(); err != nil {
 			return nil, fmt.Errorf("manager: %w", err)
 		}
@@ -128,8 +131,11 @@ func (m *Manager) random() uint64 {
 
 // instance names this process in Events and, with a suffix, in leases.
 func (m *Manager) instance() string {
-	if m.elector != nil {
+	switch {
+	case m.elector != nil:
 		return m.elector.Identity()
+	case m.ring != nil:
+		return m.ring.Identity()
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -144,7 +150,8 @@ type Runnable struct {
 	Name string
 	// Run returns soon after ctx has ended, or earlier when its work is done. An
 	// error stops the manager. With leader election it is called each time the
-	// lease was won, and ctx ends with the lease, too.
+	// lease was won, and ctx ends with the lease, too. With shards that is the
+	// first one's.
 	Run func(ctx context.Context) error
 	// Standby runs it on every replica, whether it leads or not. By default it
 	// runs where the controllers work.
@@ -178,6 +185,14 @@ func (m *Manager) Metrics() *prometheus.Registry { return m.cfg.Metrics }
 // their reporter. It may be used before and while the manager runs.
 func (m *Manager) Events(controller string) *event.Recorder { return m.events.Recorder(controller) }
 
-// Leading reports whether the controllers of this process may work now: always
-// when there is no leader election.
-func (m *Manager) Leading() bool { return m.elector == nil || m.elector.Leading() }
+// Leading reports whether the controllers of this process may work now, with
+// shards: on some of them. It is always so when there is no leader election.
+func (m *Manager) Leading() bool {
+	switch {
+	case m.elector != nil:
+		return m.elector.Leading()
+	case m.ring != nil:
+		return len(m.ring.Held()) > 0
+	}
+	return true
+}

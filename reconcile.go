@@ -24,30 +24,40 @@ var errPaused = errors.New("the object is paused")
 // errTimeout is the cause of the end of a context whose reconcile took too long.
 var errTimeout = errors.New("the reconcile's timeout is over")
 
-// work takes keys from the queue and reconciles them, until ctx ends. The
-// reconciles run under reconciling, which ends later.
-func (c *Controller) work(ctx, reconciling context.Context) error {
+// work takes keys from the queue and reconciles them, until ctx ends. Each
+// reconcile runs under the term of its shard, which ends later.
+func (c *Controller) work(ctx context.Context) error {
 	select {
 	case <-c.synced:
 	case <-ctx.Done():
 		return nil
 	}
-	for {
-		if !c.pause.wait(ctx) {
-			return nil
-		}
+	for c.pause.wait(ctx) {
 		item, err := c.queue.Get(ctx)
 		if err != nil {
 			return nil // ctx ended, or the queue was shut down because it will
 		}
-		if c.m.acquire(ctx) {
-			c.handle(reconciling, item)
-			c.m.release()
-		} else {
-			c.putBack(item)
-		}
+		c.process(ctx, item)
 		c.queue.Done(item.Key)
 	}
+	return nil
+}
+
+// process reconciles an item when its turn comes, or gives it up when its shard
+// is not held then.
+func (c *Controller) process(ctx context.Context, item queue.Item[Request]) {
+	if !c.m.acquire(ctx) {
+		return
+	}
+	defer c.m.release()
+	worker := "worker of controller " + c.name
+	t := c.m.leads.termOf(item.Key)
+	if t == nil || !t.enter(worker) {
+		c.giveUp(item.Key, item.Causes)
+		return
+	}
+	defer t.ended(worker, nil)
+	c.handle(t.ctx, item)
 }
 
 // acquire waits for the right to reconcile under the bound of all controllers,
@@ -70,19 +80,12 @@ func (m *Manager) release() {
 	}
 }
 
-// putBack adds an item that was taken but not reconciled.
-func (c *Controller) putBack(item queue.Item[Request]) {
-	for _, cause := range item.Causes {
-		c.queue.Add(item.Key, item.Class, cause)
-	}
-}
-
 // handle reconciles one item and does what its outcome says.
-func (c *Controller) handle(ctx context.Context, item queue.Item[Request]) {
+func (c *Controller) handle(term context.Context, item queue.Item[Request]) {
 	start := time.Now()
 	info := &reconcileInfo{id: fmt.Sprintf("%016x", c.m.random()), req: item.Key, since: start, causes: item.Causes}
 	log := c.log.With("object", item.Key.String(), "reconcileID", info.id, "causes", causesValue(item.Causes))
-	ctx = context.WithValue(logr.NewContextWithSlogLogger(ctx, log), contextKey{}, info)
+	ctx := context.WithValue(logr.NewContextWithSlogLogger(term, log), contextKey{}, info)
 	if c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errTimeout)
@@ -100,9 +103,13 @@ func (c *Controller) handle(ctx context.Context, item queue.Item[Request]) {
 	done()
 	c.metrics.ActiveWorkers.Dec()
 
-	o := decide(result, err, errors.Is(context.Cause(ctx), errStopping))
+	o := decide(result, err, term.Err() != nil)
 	took := time.Since(start)
-	c.queueAgain(item.Key, o)
+	if c.m.leads.holds(item.Key) {
+		c.queueAgain(item.Key, o)
+	} else {
+		c.giveUp(item.Key, item.Causes)
+	}
 	c.count(ctx, o, took, err)
 	o.log(log, took, err, item.Failures)
 	c.reportLoop(log, info, selfTriggered)

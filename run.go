@@ -40,18 +40,21 @@ func (m *Manager) Run(ctx context.Context) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 
-	base, work := newGroup(m.log, stop), newGroup(m.log, stop)
+	base, workers, work := newGroup(m.log, stop), newGroup(m.log, stop), newGroup(m.log, stop)
 	m.startServing(serving, base)
-	m.startWork(running, work)
+	m.startWork(running, workers, work)
 
 	<-running.Done()
 	m.log.Info("stopping", "cause", context.Cause(running))
-	still := work.wait(m.cfg.GracePeriod + 2*killPeriod)
+	still := work.wait(serving, m.cfg.GracePeriod+2*killPeriod)
+	if !errors.Is(work.err(), lease.ErrNotDrained) { // which names what the workers do
+		still = append(still, workers.wait(serving, killPeriod)...)
+	}
 	stopServing()
-	still = append(still, base.wait(killPeriod)...)
+	still = append(still, base.wait(context.Background(), killPeriod)...)
 	closeIdle(m.http.Transport)
 
-	errs := []error{work.err(), base.err()}
+	errs := []error{work.err(), workers.err(), base.err()}
 	if len(still) > 0 {
 		errs = append(errs, fmt.Errorf("stopped, but this still runs: %s", strings.Join(still, ", ")))
 	}
@@ -129,75 +132,48 @@ func (m *Manager) startServing(ctx context.Context, g *group) {
 	}
 }
 
-// startWork starts the sources of the controllers, which a standby needs, too,
-// and the workers, alone or by election.
-func (m *Manager) startWork(ctx context.Context, g *group) {
+// startWork starts the sources and workers of the controllers, which find work
+// as far as this process leads, and what decides that.
+func (m *Manager) startWork(ctx context.Context, workers, g *group) {
+	var always *term
+	if m.elector == nil && m.ring == nil {
+		always = m.beginTerm(context.WithoutCancel(ctx), 0, nil) // before the first change comes
+	}
 	for _, c := range m.controllers {
 		g.start("controller "+c.name, func() error { return c.watch(ctx) })
 		for _, s := range c.external {
 			g.start("source "+s.name+" of controller "+c.name, func() error { return c.feed(ctx, s) })
 		}
+		for range c.workers {
+			workers.start("worker of controller "+c.name, func() error { return c.work(ctx) })
+		}
 	}
+	g.start("watchdog", func() error { return m.watchdog(ctx) })
 	for _, r := range m.runnables {
 		if r.Standby {
 			g.start("runnable "+r.Name, func() error { return r.Run(m.withLogger(ctx, "runnable", r.Name)) })
 		}
 	}
-	if m.elector == nil {
-		g.start("work", func() error { return m.work(ctx) })
-		return
-	}
-	g.start("work", func() error {
-		return m.elector.Run(ctx, func(ctx context.Context) error {
-			return m.work(context.WithValue(ctx, fencedKey{}, true))
+	switch {
+	case m.ring != nil:
+		g.start("shards", func() error { return m.share(ctx) })
+	case m.elector != nil:
+		g.start("work", func() error {
+			return m.elector.Run(ctx, func(ctx, held context.Context) error { return m.lead(ctx, held, 0, m.elector.Fence) })
 		})
-	})
+	default:
+		g.start("work", func() error { return m.serve(ctx, always) })
+	}
 }
 
-// work runs workers and runnables until ctx ends or one of them fails, and
-// returns when they have ended. An error that wraps lease.ErrNotDrained names
-// those that have not.
-func (m *Manager) work(ctx context.Context) error {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	// Reconciles that run when ctx ends get their grace.
-	reconciling, kill := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer kill(nil)
-
-	g := newGroup(m.log, fail)
-	m.terms++
-	for _, c := range m.controllers {
-		if m.terms > 1 {
-			g.start("take-over of controller "+c.name, func() error { return c.takeOver(ctx) })
-		}
-		for range c.workers {
-			g.start("worker of controller "+c.name, func() error { return c.work(ctx, reconciling) })
-		}
-	}
-	g.start("watchdog", func() error { return m.watchdog(ctx) })
-	for _, r := range m.runnables {
-		if !r.Standby {
-			g.start("runnable "+r.Name, func() error { return r.Run(m.withLogger(ctx, "runnable", r.Name)) })
-		}
-	}
-
-	<-ctx.Done()
-	if !errors.Is(context.Cause(ctx), lease.ErrLost) {
-		g.wait(m.cfg.GracePeriod)
-	}
-	kill(fmt.Errorf("%w: %w", errStopping, context.Cause(ctx)))
-	if still := g.wait(killPeriod); len(still) > 0 {
-		return errors.Join(g.err(), fmt.Errorf("%w: %s", lease.ErrNotDrained, strings.Join(m.describe(still), ", ")))
-	}
-	return g.err()
-}
-
-// describe adds to the names of workers that still run what they reconcile.
-func (m *Manager) describe(names []string) []string {
+// describe adds to the names of what still runs the reconciles of a shard.
+func (m *Manager) describe(names []string, shard int) string {
 	for _, c := range m.controllers {
 		for _, r := range c.running.list() {
-			names = append(names, fmt.Sprintf("reconcile %s of %s by controller %s since %v", r.id, r.req, c.name, time.Since(r.since).Round(time.Millisecond)))
+			if m.leads.shardOf(r.req) == shard {
+				names = append(names, fmt.Sprintf("reconcile %s of %s by controller %s since %v", r.id, r.req, c.name, time.Since(r.since).Round(time.Millisecond)))
+			}
 		}
 	}
-	return names
+	return strings.Join(names, ", ")
 }

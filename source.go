@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,9 +25,13 @@ const startupPatience = 2 * time.Minute
 
 // Source feeds a controller with requests that do not come from the API
 // server, such as the notifications of an external system. It runs from the
-// start of the controller, also on a standby, and returns when ctx ends, or
+// start of the controller, on every replica, and returns when ctx ends, or
 // earlier when there is nothing more to come. Add never blocks. An error stops
 // the manager.
+//
+// A replica forgets requests of objects that are not its own at the moment, for
+// whoever gets them reconciles them all. So every replica must be told of
+// everything.
 type Source func(ctx context.Context, add func(Request)) error
 
 // Channel returns a Source that adds what it receives from ch, until ch is
@@ -56,7 +61,12 @@ type external struct {
 // feed runs an external source.
 func (c *Controller) feed(ctx context.Context, s external) error {
 	return s.feed(c.m.withLogger(ctx, "controller", c.name), func(r Request) {
-		c.queue.Add(r, queue.Fresh, queue.Cause{Source: s.name})
+		cause := queue.Cause{Source: s.name}
+		if c.m.leads.holds(r) {
+			c.queue.Add(r, queue.Fresh, cause)
+		} else {
+			c.giveUp(r, []queue.Cause{cause})
+		}
 	})
 }
 
@@ -64,13 +74,14 @@ func (c *Controller) feed(ctx context.Context, s external) error {
 type source struct {
 	name   string // "For", "Owns", "Watches" or "Reads"
 	kind   schema.GroupVersionKind
-	notify func(context.Context, filter.Change) // nil: changes cause nothing
+	notify func(context.Context, delivery) // nil: changes cause nothing
+	calls  sync.Mutex                      // held during each call of notify
 	// declared is closed when watch was set; it must not be read before.
 	declared chan struct{}
 	watch    *cache.Watch
 }
 
-func newSource(name string, gvk schema.GroupVersionKind, notify func(context.Context, filter.Change)) *source {
+func newSource(name string, gvk schema.GroupVersionKind, notify func(context.Context, delivery)) *source {
 	return &source{name: name, kind: gvk, notify: notify, declared: make(chan struct{})}
 }
 
@@ -118,6 +129,7 @@ func (c *Controller) watch(ctx context.Context) error {
 		}
 	}()
 	start := time.Now()
+	c.takeover.won() // what is held now misses no change
 	for i, s := range c.sources {
 		if i == 1 && !c.waitForMapping(ctx) {
 			return nil
@@ -131,19 +143,26 @@ func (c *Controller) watch(ctx context.Context) error {
 			return nil
 		}
 	}
+	c.takeOver(ctx)
 	close(c.synced)
 	c.metrics.Ready.Set(1)
 	c.log.Info("controller ready", "after", time.Since(start).Round(time.Millisecond))
-	<-ctx.Done()
-	c.metrics.Ready.Set(0)
-	return nil
+	defer c.metrics.Ready.Set(0)
+	for {
+		select {
+		case <-c.takeover.wake:
+			c.takeOver(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // declare starts the watch of s.
 func (c *Controller) declare(ctx context.Context, s *source) (err error) {
 	var subscriber func(filter.Change)
 	if s.notify != nil {
-		subscriber = func(change filter.Change) { c.notify(ctx, s, change) }
+		subscriber = func(change filter.Change) { c.notify(ctx, s, delivery{change, c.m.leads.holds}) }
 	}
 	if s.watch, err = c.m.cache.Watch(s.kind, subscriber); err != nil {
 		return fmt.Errorf("watch %v: %w", s, err)
@@ -154,7 +173,9 @@ func (c *Controller) declare(ctx context.Context, s *source) (err error) {
 
 // notify hands a change to its source. A filter or map function that panics
 // costs that one change and is reported.
-func (c *Controller) notify(ctx context.Context, s *source, change filter.Change) {
+func (c *Controller) notify(ctx context.Context, s *source, change delivery) {
+	s.calls.Lock()
+	defer s.calls.Unlock()
 	err := recovered(func() error {
 		s.notify(ctx, change)
 		return nil
@@ -202,8 +223,8 @@ func (c *Controller) waitForMapping(ctx context.Context) bool {
 
 // owns declares a source of objects that primary objects control.
 func (c *Controller) owns(obj client.Object, filters []filter.Filter) {
-	c.watchKind("Owns", obj, func(_ context.Context, change filter.Change) {
-		if passes(filters, change) {
+	c.watchKind("Owns", obj, func(_ context.Context, change delivery) {
+		if passes(filters, change.Change) {
 			c.onOwned(change)
 		}
 	})
@@ -215,8 +236,8 @@ func (c *Controller) watches(obj client.Object, requests func(context.Context, c
 		c.mistake("Watches(%T): the function is nil", obj)
 		return
 	}
-	c.watchKind("Watches", obj, func(ctx context.Context, change filter.Change) {
-		if passes(filters, change) {
+	c.watchKind("Watches", obj, func(ctx context.Context, change delivery) {
+		if passes(filters, change.Change) {
 			c.onWatched(ctx, change, obj, requests)
 		}
 	})
@@ -225,7 +246,7 @@ func (c *Controller) watches(obj client.Object, requests func(context.Context, c
 // reads declares a source whose changes cause nothing.
 func (c *Controller) reads(obj client.Object) { c.watchKind("Reads", obj, nil) }
 
-func (c *Controller) watchKind(name string, obj client.Object, notify func(context.Context, filter.Change)) {
+func (c *Controller) watchKind(name string, obj client.Object, notify func(context.Context, delivery)) {
 	gvk, err := c.m.client.GroupVersionKind(obj)
 	if err != nil {
 		c.mistake("%s(%T): %w", name, obj, err)

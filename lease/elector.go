@@ -30,19 +30,48 @@ type Options struct {
 	Leases coordinationclient.LeaseInterface
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Metrics receives leader_election_master_status. It may be nil.
+	// Metrics receives leader_election_master_status and
+	// leader_election_slowpath_total. It may be nil.
 	Metrics prometheus.Registerer
 	// Jitter returns a random number in [0,1). Nil: no jitter.
 	Jitter func() float64
+	// Wall is the wall clock, which somebody may set at any time. Nil: time.Now.
+	Wall func() time.Time
 }
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Jitter == nil {
+		o.Jitter = func() float64 { return 0 }
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	return o
+}
+
+// Lead does the work that a lease stands for, and returns when none of it runs
+// any more. ctx ends when the work is to stop; what runs may then be brought to
+// its end while held lasts. held ends when the lease is not surely held any
+// more, with the cause ErrLost when it was lost: nothing may go on after that.
+type Lead func(ctx, held context.Context) error
 
 // Elector campaigns for one Lease.
 type Elector struct {
-	cfg    Config
-	opts   Options
-	log    *slog.Logger
-	status prometheus.Gauge
-	fence  fence
+	cfg     Config
+	opts    Options
+	log     *slog.Logger
+	metrics metrics
+	fence   fence
+
+	// mark, when set, changes the Lease before each write, and remove makes
+	// releasing a deletion: a ring's members have these. hurry makes the next
+	// renewal come at once.
+	mark   func(*coordinationv1.Lease)
+	remove bool
+	hurry  chan struct{}
 
 	mu   sync.Mutex
 	seen observation
@@ -51,44 +80,18 @@ type Elector struct {
 
 // New returns an elector for a Config that Complete returned.
 func New(cfg Config, opts Options) (*Elector, error) {
-	log := opts.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	vectors, err := newVectors(opts.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics of lease %s/%s: %w", cfg.Namespace, cfg.Name, err)
 	}
-	if opts.Jitter == nil {
-		opts.Jitter = func() float64 { return 0 }
-	}
-	e := &Elector{cfg: cfg, opts: opts, log: log.With("lease", cfg.Namespace+"/"+cfg.Name, "identity", cfg.Identity)}
-	vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "leader_election_master_status",
-		Help: "Whether this process holds the lease of that name: 1 or 0.",
-	}, []string{"name"})
-	if opts.Metrics != nil {
-		if err := opts.Metrics.Register(vec); err != nil {
-			return nil, fmt.Errorf("register metrics of lease %s/%s: %w", cfg.Namespace, cfg.Name, err)
-		}
-	}
-	e.status = vec.WithLabelValues(cfg.Name)
-	e.status.Set(0)
-	return e, nil
+	return newElector(cfg, opts.withDefaults(), vectors.of(cfg.Name)), nil
 }
 
-// Fence returns until when a write may start and by when it must be over, for
-// no successor to be at work yet. ok is false when that time has passed or the
-// lease is not held.
-func (e *Elector) Fence(now time.Time) (start, end time.Time, ok bool) {
-	renewed := e.fence.get()
-	if renewed.IsZero() {
-		return time.Time{}, time.Time{}, false
+func newElector(cfg Config, opts Options, m metrics) *Elector {
+	return &Elector{
+		cfg: cfg, opts: opts, metrics: m, hurry: make(chan struct{}, 1),
+		log: opts.Logger.With("lease", cfg.Namespace+"/"+cfg.Name, "identity", cfg.Identity),
 	}
-	start, end = renewed.Add(e.cfg.RenewDeadline), renewed.Add(e.cfg.Duration)
-	return start, end, before(now, start)
-}
-
-// Leading reports whether this process holds the lease.
-func (e *Elector) Leading() bool {
-	_, _, ok := e.Fence(time.Now())
-	return ok
 }
 
 // Identity returns the name of this process in the lease.
@@ -103,11 +106,10 @@ func (e *Elector) Holder() (string, error) {
 }
 
 // Run campaigns until ctx ends, and calls lead each time the lease was won.
-// lead's context ends with ctx, or with the lease (its cause is then ErrLost).
-// lead returns when none of its work runs any more; only then the lease is
-// released, or campaigned for again when it was lost. Run returns lead's error,
-// or nil when ctx ended or lead returned by itself.
-func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
+// lead's ctx ends with Run's, or with the lease. When lead has returned, the
+// lease is released, or campaigned for again when it was lost. Run returns
+// lead's error, or nil when ctx ended or lead returned by itself.
+func (e *Elector) Run(ctx context.Context, lead Lead) error {
 	for e.acquire(ctx) {
 		lost, err := e.hold(ctx, lead)
 		if err != nil || !lost {
@@ -129,7 +131,7 @@ func (e *Elector) acquire(ctx context.Context) bool {
 		// Look again when the lease would expire, but not before a period has
 		// passed and, since it may be released, not long after.
 		wait = min(max(wait, e.cfg.RetryPeriod/2), e.cfg.RetryPeriod)
-		sleep(ctx, wait+time.Duration(e.opts.Jitter()*0.2*float64(wait)))
+		sleep(ctx, wait+time.Duration(e.opts.Jitter()*0.2*float64(wait)), nil)
 	}
 	return false
 }
@@ -140,10 +142,10 @@ func (e *Elector) try(ctx context.Context) (time.Duration, bool) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.RenewDeadline)
 	defer cancel()
 	lease, err := e.opts.Leases.Get(ctx, e.cfg.Name, metav1.GetOptions{})
-	start := time.Now()
+	start := e.now()
 	if apierrors.IsNotFound(err) {
 		fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: e.cfg.Namespace, Name: e.cfg.Name}}
-		lease, err = e.opts.Leases.Create(ctx, claimed(fresh, e.cfg.Identity, e.cfg.Duration, start), metav1.CreateOptions{})
+		lease, err = e.opts.Leases.Create(ctx, e.claim(fresh, start), metav1.CreateOptions{})
 		return e.cfg.RetryPeriod, e.took(lease, err, start)
 	}
 	if err != nil {
@@ -151,15 +153,24 @@ func (e *Elector) try(ctx context.Context) (time.Duration, bool) {
 		return e.cfg.RetryPeriod, false
 	}
 	seen := e.saw(lease, start)
-	if free, left := seen.free(e.cfg.Identity, start); !free {
+	if free, left := seen.free(e.cfg.Identity, start.mono); !free {
 		return left, false
 	}
-	lease, err = e.opts.Leases.Update(ctx, claimed(lease, e.cfg.Identity, e.cfg.Duration, start), metav1.UpdateOptions{})
+	lease, err = e.opts.Leases.Update(ctx, e.claim(lease, start), metav1.UpdateOptions{})
 	return e.cfg.RetryPeriod, e.took(lease, err, start)
 }
 
+// claim returns the lease as ours from now on.
+func (e *Elector) claim(lease *coordinationv1.Lease, now moment) *coordinationv1.Lease {
+	next := claimed(lease, e.cfg.Identity, e.cfg.Duration, now.wall)
+	if e.mark != nil {
+		e.mark(next)
+	}
+	return next
+}
+
 // took records the outcome of a request sent at start that made the lease ours.
-func (e *Elector) took(lease *coordinationv1.Lease, err error, start time.Time) bool {
+func (e *Elector) took(lease *coordinationv1.Lease, err error, start moment) bool {
 	if err != nil {
 		e.failed(err)
 		return false
@@ -169,11 +180,11 @@ func (e *Elector) took(lease *coordinationv1.Lease, err error, start time.Time) 
 	return true
 }
 
-func (e *Elector) saw(lease *coordinationv1.Lease, now time.Time) observation {
+func (e *Elector) saw(lease *coordinationv1.Lease, now moment) observation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.seen.holder()
-	e.seen, e.err = e.seen.see(lease, now), nil
+	e.seen, e.err = e.seen.see(lease, now.mono), nil
 	if after := e.seen.holder(); after != before && after != "" && after != e.cfg.Identity {
 		e.log.Info("the lease has another holder", "holder", after)
 	}
@@ -193,12 +204,13 @@ func (e *Elector) failed(err error) {
 	e.err = fmt.Errorf("lease %s/%s: %w", e.cfg.Namespace, e.cfg.Name, err)
 }
 
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
+// sleep waits for d, the end of ctx or a wish to be woken.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
+	case <-wake:
 	case <-t.C:
 	}
 }

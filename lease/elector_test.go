@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,9 +32,12 @@ type replica struct {
 	drain  time.Duration // that lead needs to stop
 	err    error         // that lead returns
 
+	registry prometheus.Registerer // nil: none
+
 	mu    sync.Mutex
 	terms int
 	leads bool
+	wall  time.Duration // by which the wall clock differs
 	cause error
 	ended time.Time
 	logs  bytes.Buffer
@@ -55,7 +60,9 @@ func start(t *testing.T, server *apitest.Server, name string, options ...func(*r
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Elector, err = New(cfg, Options{Leases: client.Leases("default"), Logger: slog.New(slog.NewTextHandler(&r.logs, nil))})
+	r.Elector, err = New(cfg, Options{
+		Leases: client.Leases("default"), Logger: slog.New(slog.NewTextHandler(&r.logs, nil)), Wall: r.wallClock, Metrics: r.registry,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +81,7 @@ func (r *replica) stop() error {
 	return err
 }
 
-func (r *replica) lead(ctx context.Context) error {
+func (r *replica) lead(ctx, held context.Context) error {
 	r.mu.Lock()
 	r.terms++
 	r.leads = true
@@ -83,11 +90,26 @@ func (r *replica) lead(ctx context.Context) error {
 	r.mu.Lock()
 	r.cause, r.ended = context.Cause(ctx), time.Now()
 	r.mu.Unlock()
-	time.Sleep(r.drain)
+	select {
+	case <-time.After(r.drain):
+	case <-held.Done():
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leads = false
 	return r.err
+}
+
+func (r *replica) wallClock() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Add(r.wall)
+}
+
+func (r *replica) step(wall time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wall += wall
 }
 
 func (r *replica) leading() bool {
@@ -210,7 +232,7 @@ func TestLostLeaseStopsBeforeAnotherStarts(t *testing.T) {
 			t.Errorf("the work of a ended by %v after %v, want %v within %v", a.cause, a.ended.Sub(cut), ErrLost, DefaultRenewDeadline)
 		}
 		a.mu.Unlock()
-		if _, _, ok := a.Fence(time.Now()); ok {
+		if a.Leading() {
 			t.Error("a may still write")
 		}
 		server.Intercept(nil)
@@ -262,28 +284,96 @@ func TestDeletedLeaseIsLost(t *testing.T) {
 	})
 }
 
-// The fence of writes closes at RenewDeadline after the last renewal, by the
-// monotonic clock or the wall clock.
+// The fence of writes closes RenewDeadline after the last renewal, by the
+// monotonic clock or the wall clock, and leaves writes less than Duration.
 func TestFence(t *testing.T) {
 	bubble(t, func(t *testing.T, server *apitest.Server) {
 		a := start(t, server, "a")
-		now := time.Now()
-		from, until, ok := a.Fence(now)
-		if !ok || from.Sub(now) != DefaultRenewDeadline || until.Sub(now) != DefaultDuration {
-			t.Errorf("fence %v %v %v", from.Sub(now), until.Sub(now), ok)
-		}
-		if _, _, ok := a.Fence(now.Add(DefaultRenewDeadline)); ok {
-			t.Error("a write may start when the lease may be lost")
+		end, ok := a.Fence()
+		if want := 12500 * time.Millisecond; !ok || time.Until(end) != want {
+			t.Errorf("fence %v %v, want %v", time.Until(end), ok, want)
 		}
 		// A wall clock that jumped ahead while the monotonic one stood still, as
 		// in a machine that slept.
-		slept := now.Round(0).Add(DefaultRenewDeadline)
-		if _, _, ok := a.Fence(slept); ok {
+		a.step(DefaultRenewDeadline)
+		if a.Leading() {
 			t.Error("a write may start after a sleep of the machine")
 		}
+		a.step(-time.Hour)
+		if !a.Leading() {
+			t.Error("a clock that was set back counts as a loss")
+		}
+		server.Intercept(func(apitest.Request) error { return errors.New("unreachable") })
+		time.Sleep(DefaultRenewDeadline)
+		if a.Leading() {
+			t.Error("a write may start when the lease may be lost")
+		}
+		server.Intercept(nil)
+		settle(time.Minute)
 		a.stop()
-		if _, _, ok := a.Fence(time.Now()); ok {
+		if a.Leading() {
 			t.Error("a write may start after the release")
+		}
+	})
+}
+
+// Regression for what was found as (c) by reading controller-runtime: losing the
+// lease while the manager stops changed its grace in another goroutine. Here the
+// loss cuts what still runs short, and another replica takes over no earlier.
+func TestBugCLeaseLostWhileStopping(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apitest.Server) {
+		a := start(t, server, "a", func(r *replica) { r.drain = time.Hour })
+		b := start(t, server, "b")
+		settle(time.Minute)
+		a.cancel()
+		settle(time.Minute)
+		if !a.leading() || b.leading() {
+			t.Fatal("the lease was not renewed while the work drains")
+		}
+		server.Intercept(func(q apitest.Request) error {
+			if q.UserAgent == "a" {
+				return errors.New("unreachable")
+			}
+			return nil
+		})
+		cut := time.Now()
+		if err := <-a.done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		a.done <- nil
+		if took := time.Since(cut); took > DefaultRenewDeadline || b.leading() {
+			t.Errorf("the work went on for %v, and then the standby leads: %v", took, b.leading())
+		}
+		settle(DefaultDuration)
+		if !b.leading() {
+			t.Error("nobody took over")
+		}
+	})
+}
+
+// Regression for what was found as (a) by reading controller-runtime: a metric of
+// elections was counted but never registered. All of ours are, and the slow path
+// of a renewal counts.
+func TestBugAElectionMetricsAreRegistered(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apitest.Server) {
+		registry := prometheus.NewRegistry()
+		a := start(t, server, "a", func(r *replica) { r.registry = registry })
+		lease := stored(server)
+		lease.Labels = map[string]string{"x": "y"} // so that the next renewal meets a conflict
+		apitest.Put(server, lease)
+		settle(time.Minute)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, family := range families {
+			metric := family.Metric[0]
+			got[family.GetName()] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+		}
+		want := map[string]float64{"leader_election_master_status": 1, "leader_election_slowpath_total": 1}
+		if !maps.Equal(got, want) || !a.leading() {
+			t.Errorf("metrics %v, want %v", got, want)
 		}
 	})
 }

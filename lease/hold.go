@@ -5,42 +5,51 @@ import (
 	"errors"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// errOver is the cause of the end of held when the work ended before the lease.
+var errOver = errors.New("the work that the lease was held for is over")
+
 // hold runs lead and renews the lease until lead has returned. It reports
-// whether the lease was lost, and lead's error.
-func (e *Elector) hold(ctx context.Context, lead func(context.Context) error) (lost bool, err error) {
+// whether the lease was lost while there is reason to want it, and lead's error.
+func (e *Elector) hold(ctx context.Context, lead Lead) (lost bool, err error) {
 	e.log.Info("the lease is held")
-	e.status.Set(1)
-	defer e.status.Set(0)
+	e.metrics.status.Set(1)
+	defer e.metrics.status.Set(0)
 
-	leadCtx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	// Held outlives ctx: work that is being stopped must be cut short when the
+	// lease is lost meanwhile.
+	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(errOver)
+	leadCtx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	done := make(chan error, 1)
-	go func() { done <- lead(leadCtx) }()
+	go func() { done <- lead(leadCtx, held) }()
 
-	// Renewal outlives ctx: the lease must hold while lead drains.
-	renewCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	// So does renewal: the lease must last while lead drains.
+	renewCtx, stopRenewal := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRenewal()
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
 		if e.renew(renewCtx) {
 			return
 		}
-		e.fence.set(time.Time{})
-		e.status.Set(0)
+		e.fence.set(moment{})
+		e.metrics.status.Set(0)
 		e.log.Error("the lease is lost, stopping the work", "error", ErrLost)
-		cancel(ErrLost)
+		end(ErrLost)
+		stop(ErrLost)
 	}()
 
 	err = <-done
-	stop()
+	stopRenewal()
 	<-renewed
-	lost = errors.Is(context.Cause(leadCtx), ErrLost)
-	e.fence.set(time.Time{})
+	lost = errors.Is(context.Cause(held), ErrLost)
+	e.fence.set(moment{})
 	switch {
 	case errors.Is(err, ErrNotDrained):
 		e.log.Warn("some work still runs, leaving the lease to expire", "error", err)
@@ -53,15 +62,15 @@ func (e *Elector) hold(ctx context.Context, lead func(context.Context) error) (l
 // renew renews the lease until ctx ends (true) or the lease is lost (false).
 func (e *Elector) renew(ctx context.Context) bool {
 	for {
-		deadline := e.fence.get().Add(e.cfg.RenewDeadline)
-		sleep(ctx, min(e.cfg.RetryPeriod, time.Until(deadline)))
+		deadline := e.fence.get().add(e.cfg.RenewDeadline)
+		sleep(ctx, min(e.cfg.RetryPeriod, time.Until(deadline.mono)), e.hurry)
 		if ctx.Err() != nil {
 			return true
 		}
-		if !before(time.Now(), deadline) {
+		if !e.now().before(deadline) {
 			return false
 		}
-		tryCtx, cancel := context.WithDeadline(ctx, deadline)
+		tryCtx, cancel := context.WithDeadline(ctx, deadline.mono)
 		held := e.renewOnce(tryCtx)
 		cancel()
 		if !held {
@@ -76,18 +85,19 @@ func (e *Elector) renewOnce(ctx context.Context) bool {
 	e.mu.Lock()
 	last := e.seen.lease
 	e.mu.Unlock()
-	start := time.Now()
-	next, err := e.opts.Leases.Update(ctx, claimed(last, e.cfg.Identity, e.cfg.Duration, start), metav1.UpdateOptions{})
+	start := e.now()
+	next, err := e.opts.Leases.Update(ctx, e.claim(last, start), metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) {
 		// Somebody wrote the lease: perhaps only a label, perhaps our own
 		// earlier request whose answer was lost.
+		e.metrics.slow.Inc()
 		last, err = e.opts.Leases.Get(ctx, e.cfg.Name, metav1.GetOptions{})
 		if err == nil {
-			start = time.Now()
+			start = e.now()
 			if e.saw(last, start).holder() != e.cfg.Identity {
 				return false
 			}
-			next, err = e.opts.Leases.Update(ctx, claimed(last, e.cfg.Identity, e.cfg.Duration, start), metav1.UpdateOptions{})
+			next, err = e.opts.Leases.Update(ctx, e.claim(last, start), metav1.UpdateOptions{})
 		}
 	}
 	if apierrors.IsNotFound(err) {
@@ -104,13 +114,22 @@ func (e *Elector) release(ctx context.Context) {
 	defer cancel()
 	// Read first: a renewal that was interrupted may have been written.
 	lease, err := e.opts.Leases.Get(ctx, e.cfg.Name, metav1.GetOptions{})
-	if err == nil && e.saw(lease, time.Now()).holder() == e.cfg.Identity {
-		lease, err = e.opts.Leases.Update(ctx, released(lease, time.Now()), metav1.UpdateOptions{})
+	now := e.now()
+	if err == nil && e.saw(lease, now).holder() == e.cfg.Identity {
+		if e.remove {
+			err = e.opts.Leases.Delete(ctx, e.cfg.Name, asRead(lease))
+		} else if lease, err = e.opts.Leases.Update(ctx, released(lease, now.wall), metav1.UpdateOptions{}); err == nil {
+			e.saw(lease, now)
+		}
 	}
 	if err != nil {
 		e.log.Warn("the lease could not be released; it will expire", "error", err)
 		return
 	}
-	e.saw(lease, time.Now())
 	e.log.Info("the lease is released")
+}
+
+// asRead makes a deletion succeed only when nobody wrote the object since.
+func asRead(lease *coordinationv1.Lease) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}}
 }

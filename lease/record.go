@@ -36,13 +36,17 @@ func (o observation) free(me string, now time.Time) (bool, time.Duration) {
 	if h := o.holder(); h == "" || h == me {
 		return true, 0
 	}
-	// A holder that says nothing of the duration is given ours.
-	d := DefaultDuration
-	if s := o.lease.Spec.LeaseDurationSeconds; s != nil {
-		d = time.Duration(*s) * time.Second
-	}
-	left := d - now.Sub(o.since)
+	left := o.duration() - now.Sub(o.since)
 	return left <= 0, left
+}
+
+// duration is for how long the observed lease lasts when it stays unchanged. A
+// holder that does not say it is given the default.
+func (o observation) duration() time.Duration {
+	if s := o.lease.Spec.LeaseDurationSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return DefaultDuration
 }
 
 // claimed returns the lease with me as its holder from now on. It keeps what

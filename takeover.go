@@ -1,0 +1,118 @@
+package setpoint
+
+import (
+	"context"
+	"sync"
+
+	"github.com/setpoint-dev/setpoint/filter"
+	"github.com/setpoint-dev/setpoint/queue"
+)
+
+// takeover is what a controller has to do for the shards that were won lately,
+// and what it keeps for those that it may win.
+//
+// Queues hold no requests of shards that are not held. For a shard that is won
+// the controller shows itself all objects of all its sources once more, from the
+// cache, as at a start: that finds whatever has to be done, planned reconciles
+// that died with another process included, and no objects that are gone.
+type takeover struct {
+	wake chan struct{} // receives when shards were won
+
+	mu     sync.Mutex
+	shards map[int]bool
+	// parked are requests of shards that were not held then, for which there
+	// is no object to find them by. Only key-form reconcilers have such.
+	parked map[Request][]queue.Cause
+}
+
+func newTakeover() *takeover {
+	return &takeover{wake: make(chan struct{}, 1), shards: map[int]bool{}, parked: map[Request][]queue.Cause{}}
+}
+
+// win notes that a shard is held now.
+func (t *takeover) win(shard int) {
+	t.mu.Lock()
+	t.shards[shard] = true
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// won returns the shards that were won since the last call.
+func (t *takeover) won() map[int]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	shards := t.shards
+	t.shards = map[int]bool{}
+	return shards
+}
+
+func (t *takeover) park(r Request, causes []queue.Cause) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parked[r] = causes
+}
+
+// unpark returns the parked requests that are wanted, and forgets them.
+func (t *takeover) unpark(wanted func(Request) bool) map[Request][]queue.Cause {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := map[Request][]queue.Cause{}
+	for r, causes := range t.parked {
+		if wanted(r) {
+			found[r] = causes
+			delete(t.parked, r)
+		}
+	}
+	return found
+}
+
+// takeOver queues what is in the shards that were won.
+func (c *Controller) takeOver(ctx context.Context) {
+	shards := c.takeover.won()
+	if len(shards) == 0 {
+		return
+	}
+	wanted := func(r Request) bool { return shards[c.m.leads.shardOf(r)] && c.m.leads.holds(r) }
+	for _, s := range c.sources {
+		if s.notify != nil {
+			c.replay(ctx, s, wanted)
+		}
+	}
+	for r, causes := range c.takeover.unpark(wanted) {
+		for _, cause := range causes {
+			c.queue.Add(r, queue.Listed, cause)
+		}
+	}
+}
+
+// replay shows a source all objects of its kind.
+func (c *Controller) replay(ctx context.Context, s *source, wanted func(Request) bool) {
+	watch, err := c.m.cache.Watch(s.kind, func(change filter.Change) {
+		if change.Initial {
+			c.notify(ctx, s, delivery{change, wanted})
+		}
+	})
+	if err != nil {
+		c.log.Error("a take-over cannot see the objects", "source", s.String(), "error", err)
+		return
+	}
+	defer watch.Close()
+	select {
+	case <-watch.Synced():
+	case <-ctx.Done():
+	}
+}
+
+// giveUp lets go of a request of a shard that is not held.
+func (c *Controller) giveUp(r Request, causes []queue.Cause) {
+	c.queue.Forget(r)
+	if c.onRequest == nil {
+		return
+	}
+	if _, known := c.m.cache.Peek(c.kind, r.Key()); !known {
+		c.takeover.park(r, causes)
+	}
+}
