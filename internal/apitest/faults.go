@@ -125,7 +125,7 @@ func (f *Faults) choose(req *http.Request) Fault {
 		faults = faults[:len(faults)-1]
 	}
 	fault := faults[random.IntN(len(faults))]
-	if fault == LostSlowly && isDiscovery(req.URL.Path) {
+	if (fault == LostSlowly || fault == Busy) && isDiscovery(req.URL.Path) {
 		// client-go's mapper holds a lock meanwhile; for those who wait for a lock no virtual time passes.
 		return Lost
 	}
