@@ -66,7 +66,8 @@ func measureScale(ctx context.Context, n int, start func(context.Context, *rest.
 		}
 	}
 	making := processTime() - begun
-	config := &rest.Config{Host: "http://listing.invalid", Transport: lister(n), ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf}}
+	// The peer would limit the rate of its requests for pages.
+	config := &rest.Config{Host: "http://listing.invalid", QPS: -1, Transport: lister(n), ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf}}
 	before := heap()
 	begun = processTime()
 	stop, err := start(ctx, config, mapper)
