@@ -28,8 +28,8 @@ func hash(parts ...string) uint64 {
 
 // assign returns which of the members is to hold each shard, "" for all when
 // there are none. Every pair of a member and a shard has a weight, a hash of
-// their names. The heaviest pairs come true first, but no member gets more than
-// its share: the number of shards over the number of members, rounded up.
+// their names. The heaviest pairs come true first, but the members' numbers of
+// shards differ by one at most.
 //
 // So everybody who knows the members comes to the same result, the load is even,
 // and a member that comes or goes moves little more than its own share: plain
@@ -54,13 +54,18 @@ func assign(members []string, ring string, shards int) []string {
 	slices.SortFunc(pairs, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.member, b.member), cmp.Compare(a.shard, b.shard))
 	})
-	share := share(shards, len(members))
+	each, more := shards/len(members), shards%len(members) // more members get one more
 	held := map[string]int{}
 	for _, p := range pairs {
-		if owners[p.shard] == "" && held[p.member] < share {
-			owners[p.shard] = p.member
-			held[p.member]++
+		full := held[p.member] == each
+		if owners[p.shard] != "" || held[p.member] > each || full && more == 0 {
+			continue
 		}
+		if full {
+			more--
+		}
+		owners[p.shard] = p.member
+		held[p.member]++
 	}
 	return owners
 }

@@ -64,7 +64,9 @@ func NewRing(cfg Config, shards int, opts Options) (*Ring, error) {
 	opts = opts.withDefaults()
 	r := &Ring{cfg: cfg, opts: opts, log: opts.Logger.With("ring", cfg.Namespace+"/"+cfg.Name, "identity", cfg.Identity)}
 	for i := range shards {
-		r.shards = append(r.shards, newElector(r.named(shardName(cfg.Name, i)), opts, vectors.of(shardName(cfg.Name, i))))
+		e := newElector(r.named(shardName(cfg.Name, i)), opts, vectors.of(shardName(cfg.Name, i)))
+		e.mark = r.label
+		r.shards = append(r.shards, e)
 	}
 	nobody, _ := newVectors(nil) // a member's Lease is no leadership
 	r.self = newElector(r.named(fmt.Sprintf("%s-member-%016x", cfg.Name, hash(cfg.Identity))), opts, nobody.of(""))
@@ -80,9 +82,14 @@ func (r *Ring) named(name string) Config {
 	return cfg
 }
 
+// label makes a Lease one of the ring's.
+func (r *Ring) label(lease *coordinationv1.Lease) {
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, ringLabel, r.cfg.Name)
+}
+
 // describe writes into a member's Lease what the others have to know.
 func (r *Ring) describe(lease *coordinationv1.Lease) {
-	metav1.SetMetaDataLabel(&lease.ObjectMeta, ringLabel, r.cfg.Name)
+	r.label(lease)
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, shardsAnnotation, strconv.Itoa(len(r.shards)))
 	delete(lease.Annotations, leavingAnnotation)
 	if r.leaving.Load() {
@@ -220,7 +227,7 @@ func (r *Ring) watch(ctx context.Context, assignments chan<- []string) {
 	}
 }
 
-// look lists the members and deletes those that are long dead.
+// look lists the ring's Leases and deletes those of members that are long dead.
 func (r *Ring) look(ctx context.Context, seen roster) (roster, error) {
 	listCtx, cancel := context.WithTimeout(ctx, r.cfg.RenewDeadline)
 	defer cancel()
@@ -228,15 +235,31 @@ func (r *Ring) look(ctx context.Context, seen roster) (roster, error) {
 	if err != nil {
 		return seen, err
 	}
-	now := r.self.now().mono
-	seen = seen.see(list.Items, now)
-	for _, lease := range seen.dead(now) {
+	now := r.self.now()
+	for i, e := range r.shards {
+		// So that a shard whose holder is gone need not be watched from then on
+		// only.
+		if lease := named(list.Items, shardName(r.cfg.Name, i)); lease != nil && !e.Leading() {
+			e.saw(lease, now)
+		}
+	}
+	seen = seen.see(list.Items, now.mono)
+	for _, lease := range seen.dead(now.mono) {
 		err := r.opts.Leases.Delete(listCtx, lease.Name, asRead(lease))
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			r.log.Warn("the Lease of a member that is gone could not be deleted", "member", lease.Name, "error", err)
 		}
 	}
 	return seen, nil
+}
+
+// named returns the Lease of that name, or nil.
+func named(leases []coordinationv1.Lease, name string) *coordinationv1.Lease {
+	i := slices.IndexFunc(leases, func(lease coordinationv1.Lease) bool { return lease.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &leases[i]
 }
 
 // decide returns who is to hold what.

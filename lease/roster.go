@@ -24,10 +24,14 @@ const forgetAfter = 4
 // roster is what one member has seen of all, by the names of their Leases.
 type roster map[string]observation
 
-// see returns the roster after the members' Leases were listed at now.
+// see returns the roster after the ring's Leases were listed at now. Those of
+// the shards say nothing of how many there are.
 func (r roster) see(leases []coordinationv1.Lease, now time.Time) roster {
 	next := roster{}
 	for i := range leases {
+		if leases[i].Annotations[shardsAnnotation] == "" {
+			continue
+		}
 		next[leases[i].Name] = r[leases[i].Name].see(&leases[i], now)
 	}
 	return next
