@@ -44,6 +44,20 @@ static: ## staticcheck
 	cd tools && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	GOFLAGS="$$($(GO) env GOFLAGS) $(RACE)" bin/staticcheck $(STATIC)
 
+# How long each fuzzer runs. A failing program of the queue is kept in queue/testdata/fuzz; the cache's test names the
+# seed, which SETPOINT_SEED repeats. SETPOINT_SEED repeats a soak, too.
+FUZZTIME ?= 10m
+
+.PHONY: fuzz
+fuzz: ## compare queue and cache with their models for FUZZTIME each
+	$(GO) test -vet=off -run '^$$' -fuzz '^FuzzQueue$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x ./queue
+	SETPOINT_FUZZTIME=$(FUZZTIME) $(GO) test -vet=off -count=1 -timeout 24h -run '^TestModel$$' ./cache
+
+.PHONY: soak
+soak: ## an hour of virtual time with 5 000 objects, churn and faults; then ten minutes on the plane
+	SETPOINT_SOAK_OBJECTS=5000 SETPOINT_SOAK_TIME=1h $(GO) test $(RACE) -vet=off -count=1 -timeout 1h -v -run '^TestSoak$$' .
+	SETPOINT_SOAK_OBJECTS=200 SETPOINT_SOAK_TIME=10m $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 1h -v -run '^TestSoakOnPlane$$' ./test
+
 .PHONY: bench
 bench: ## measure side by side with the peers; writes bench/out/results.json
 	$(GO) run ./bench

@@ -122,6 +122,13 @@ func (a *account) byController(q apitest.Request, o apitest.Outcome) {
 	}
 }
 
+// changes returns how many there were at the server.
+func (b *books) changes() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.revision
+}
+
 // check finds writes without a cause.
 func (b *books) check() {
 	b.mu.Lock()

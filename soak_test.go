@@ -67,7 +67,7 @@ func seedFromEnv(t *testing.T) uint64 {
 
 const (
 	soakFaults   = 0.08                   // share of requests that meet a fault
-	soakPeriod   = 100 * time.Millisecond // mean time between two changes from outside
+	soakPeriod   = 200 * time.Millisecond // mean time between two changes from outside
 	soakPatience = 20 * time.Minute       // until when all has converged: the longest back-offs have to pass
 )
 
@@ -144,6 +144,9 @@ func (s *soak) churn(length time.Duration) {
 				s.server.DropWatches(minute%5 == 0)
 			}
 			s.server.Requests()
+			if minute%10 == 0 {
+				s.Logf("%d minutes of churn: %d changes", minute, s.books.changes())
+			}
 			minute++
 		}
 		burst := 1
@@ -215,11 +218,11 @@ func (s *soak) quiesce() {
 	s.books.check()
 
 	// Everything is seen anew, and nothing is to do.
-	revision := s.books.revision
+	before := s.books.changes()
 	s.server.DropWatches(true)
 	settle(time.Minute)
-	if s.books.revision != revision {
-		s.Errorf("seeing everything anew caused %d changes", s.books.revision-revision)
+	if after := s.books.changes(); after != before {
+		s.Errorf("seeing everything anew caused %d changes", after-before)
 	}
 	if s.Failed() {
 		s.FailNow()
@@ -282,6 +285,7 @@ func (z size) String() string {
 	return fmt.Sprintf("%d heap objects, %d KiB, %d goroutines", z.objects, z.bytes/1024, z.goroutines)
 }
 
+// measure returns what the process holds. The server's log and history are not counted.
 func (s *soak) measure() size {
 	s.server.Requests()
 	runtime.GC()
@@ -295,10 +299,11 @@ func (s *soak) measure() size {
 	}
 }
 
-// grownFrom says what has grown. The heap may vary with the sizes of maps and buffers.
+// grownFrom says what has grown. An object that was changed takes some allocations more than a new one, and at the
+// first measurement fewer were; with make soak's size, one that is lost per write is more than what is allowed here.
 func (z size) grownFrom(before size) error {
 	var errs []error
-	if z.objects > before.objects+before.objects/50+1000 || z.bytes > before.bytes+before.bytes/20+256*1024 {
+	if z.objects > before.objects+before.objects/10+1000 || z.bytes > before.bytes+before.bytes/12+256*1024 {
 		errs = append(errs, fmt.Errorf("the heap grew from %v to %v", before, z))
 	}
 	if z.goroutines != before.goroutines {

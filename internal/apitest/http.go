@@ -64,15 +64,18 @@ func (s *Server) answer(req *http.Request) *http.Response {
 		resp = failure(req, err)
 	}
 	if s.audit != nil && c.Verb != "discover" {
-		s.audit(c.Request, outcome(c, resp.StatusCode, out, before, s.revision))
+		s.audit(c.Request, outcome(c, resp.StatusCode, out, err, before, s.revision))
 	}
 	return resp
 }
 
-func outcome(c *call, code int, out any, before, after int64) Outcome {
+func outcome(c *call, code int, out any, err error, before, after int64) Outcome {
 	o := Outcome{Code: code, Name: c.Name}
 	if content, ok := out.(object); ok && c.Verb == "create" {
 		o.Name = (&unstructured.Unstructured{Object: content}).GetName()
+	}
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) && o.Name == "" && status.ErrStatus.Details != nil {
+		o.Name = status.ErrStatus.Details.Name
 	}
 	if after != before {
 		o.Revision = after
