@@ -133,6 +133,8 @@ type Authority struct {
 	injected atomic.Bool
 
 	// The rest belongs to the goroutine of Run.
+	read    *keyring  // what was in the Secret at the last look
+	version string    // the Secret's UID and resourceVersion then
 	carried []byte    // the bundle that all targets carried at the last look
 	since   time.Time // when that was first so
 	problem string    // the last one logged
@@ -337,11 +339,15 @@ func (a *Authority) readSecret(ctx context.Context) (*corev1.Secret, *keyring, e
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, secret); err != nil {
 		return nil, nil, fmt.Errorf("Secret %s/%s: %w", a.cfg.Namespace, a.cfg.Name, err)
 	}
-	k, err := decodeKeyring(secret.Data)
-	if err != nil {
-		return nil, nil, fmt.Errorf("Secret %s/%s cannot be used, delete it or name another: %w", a.cfg.Namespace, a.cfg.Name, err)
+	version := string(secret.UID) + " " + secret.ResourceVersion
+	if a.read == nil || a.version != version {
+		k, err := decodeKeyring(secret.Data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("Secret %s/%s cannot be used, delete it or name another: %w", a.cfg.Namespace, a.cfg.Name, err)
+		}
+		a.read, a.version = k, version
 	}
-	return secret, k, nil
+	return secret, a.read, nil
 }
 
 // writeSecret creates the Secret, or updates it unless somebody else has.

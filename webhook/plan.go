@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/x509"
 	"slices"
 	"time"
@@ -42,6 +43,10 @@ func (p policy) advance(have *keyring, carried time.Duration, now time.Time) (*k
 		fresh, err := p.fresh(now)
 		return fresh, []string{"made a certificate authority"}, err
 	}
+	if have.signer.expired(now) && (have.next == nil || have.next.expired(now)) {
+		fresh, err := p.fresh(now)
+		return fresh, []string{"made a certificate authority, as the last had expired"}, err
+	}
 	k := *have
 	var steps []string
 	valid := func(cert *x509.Certificate) bool { return now.Before(cert.NotAfter) }
@@ -55,10 +60,6 @@ func (p policy) advance(have *keyring, carried time.Duration, now time.Time) (*k
 		}
 		k.signer, k.next = *k.next, nil
 		steps = append(steps, "the next certificate authority took over")
-	}
-	if k.signer.expired(now) {
-		fresh, err := p.fresh(now)
-		return fresh, append(steps, "made a certificate authority, as the last had expired"), err
 	}
 	if k.next == nil && k.signer.due(now, p.rotateAt) {
 		next, err := newCA(p.name, now, p.caLifetime)
@@ -88,7 +89,7 @@ func (p policy) reissue(k *keyring, now time.Time) (hosts []string, why string) 
 	case len(missing) > 0:
 		// Replicas with other hosts, as during an update, need theirs, too.
 		return append(missing, has...), "a host was missing"
-	case k.serving.cert.CheckSignatureFrom(k.signer.cert) != nil:
+	case !bytes.Equal(k.serving.cert.AuthorityKeyId, k.signer.cert.SubjectKeyId):
 		return p.hosts, "there is a new certificate authority"
 	case k.serving.due(now, p.rotateAt) && k.serving.cert.NotAfter.Before(k.signer.cert.NotAfter):
 		return p.hosts, "its time had come"
