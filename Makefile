@@ -58,6 +58,11 @@ soak: ## an hour of virtual time with 5 000 objects, churn and faults; then ten 
 	SETPOINT_SOAK_OBJECTS=5000 SETPOINT_SOAK_TIME=1h $(GO) test $(RACE) -vet=off -count=1 -timeout 1h -v -run '^TestSoak$$' .
 	SETPOINT_SOAK_OBJECTS=200 SETPOINT_SOAK_TIME=10m $(GO) test -vet=off -ldflags='-s -w' -count=1 -timeout 1h -v -run '^TestSoakOnPlane$$' ./test
 
+.PHONY: shards
+shards: ## prove elections and shards at length: 200 schedules; 50 seeds of ten virtual minutes with 5 000 objects
+	SETPOINT_SCHEDULES=200 $(GO) test -vet=off -count=1 -timeout 1h -v -run '^(TestElectionSchedules|TestFailOver|TestShardsThroughput)$$' .
+	SETPOINT_SHARDS_SEEDS=50 SETPOINT_SHARDS_OBJECTS=5000 SETPOINT_SHARDS_MINUTES=10 $(GO) test -vet=off -count=1 -timeout 3h -v -run '^TestShardsUnderChurn$$' .
+
 .PHONY: bench
 bench: ## measure side by side with the peers; writes bench/out/results.json
 	$(GO) run ./bench

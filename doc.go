@@ -67,9 +67,11 @@
 //
 // # Leadership
 //
-// With Config.LeaderElection the workers of one replica work at a time. The
-// others keep their caches and queues ready, so that taking over needs no
-// listing. When a replica loses its lease, its reconciles are cancelled and
-// awaited before it campaigns again, and its writes are refused from the moment
-// on at which another replica might be at work; see package lease.
+// With Config.LeaderElection the controllers of one replica work at a time; with
+// Config.Shards those of all, each on requests of its own. Every replica keeps
+// its caches of everything, so that taking over needs no listing; its queues hold
+// only what it may reconcile. When a replica loses a lease, the reconciles that
+// need it are cancelled and awaited before it campaigns again, and their writes
+// are refused from the moment on at which another replica might be at work; see
+// package lease and docs/leadership.md.
 package setpoint
