@@ -28,9 +28,11 @@ func shares(name string) func(*setpoint.Config) {
 // floor is where reconciles run: it knows which key is reconciled by whom.
 type floor struct {
 	t    *testing.T
-	cost time.Duration // of each reconcile
+	cost time.Duration // of a reconcile
+	slow time.Duration // of one in fifty; zero: none is slow
 
 	mu     sync.Mutex
+	begun  int
 	busy   map[string]*process
 	counts map[string]int // reconciles by process
 	stale  int            // begun while a frozen process had begun the same
@@ -40,9 +42,11 @@ func newFloor(t *testing.T, cost time.Duration) *floor {
 	return &floor{t: t, cost: cost, busy: map[string]*process{}, counts: map[string]int{}}
 }
 
-func (f *floor) enter(key string, p *process) {
+// enter notes that a process begins a reconcile, and returns what that costs.
+func (f *floor) enter(key string, p *process) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.begun++
 	f.counts[p.name]++
 	switch other := f.busy[key]; {
 	case other == nil || other.isDead():
@@ -52,6 +56,10 @@ func (f *floor) enter(key string, p *process) {
 		f.t.Errorf("%s is reconciled by %s and by %s", key, other.name, p.name)
 	}
 	f.busy[key] = p
+	if f.slow > 0 && f.begun%50 == 0 {
+		return f.slow
+	}
+	return f.cost
 }
 
 func (f *floor) leave(key string, p *process) {
@@ -70,10 +78,10 @@ func (p *process) copying(f *floor, workers int) {
 			if p.isDead() {
 				return setpoint.Result{}, nil
 			}
-			f.enter(o.Name, p)
+			cost := f.enter(o.Name, p)
 			defer f.leave(o.Name, p)
 			select {
-			case <-time.After(f.cost):
+			case <-time.After(cost):
 			case <-ctx.Done():
 				return setpoint.Result{}, ctx.Err()
 			}
@@ -223,6 +231,7 @@ func TestShardsUnderChurn(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFleet(t, seed, objects, 5*time.Millisecond)
+				f.floor.slow = 2 * time.Second
 				for members := range 4 {
 					f.moved(members + 1)
 					f.add(4)
