@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -24,6 +25,7 @@ type decoded struct {
 	mu    sync.Mutex
 	queue []decodedForm // in the order of their decoding, those read again put back to the end
 	bytes int64
+	sweep int // the length of queue at which those of objects that are gone leave it
 }
 
 // decodedForm is one object that has a decoded form. It does not keep the object, which may be replaced.
@@ -55,6 +57,9 @@ func (d *decoded) add(o *object) {
 	form := decodedForm{object: weak.Make(o), bytes: int64(o.size) * 5 / 2}
 	d.queue = append(d.queue, form)
 	d.bytes += form.bytes
+	if len(d.queue) >= d.sweep {
+		d.dropGone()
+	}
 	for d.bytes > decodedLimit {
 		first := d.queue[0]
 		d.queue = d.queue[1:]
@@ -70,6 +75,22 @@ func (d *decoded) add(o *object) {
 		o.immutable.Store(nil)
 		d.bytes -= first.bytes
 	}
+}
+
+// minSweep keeps short queues from being swept all the time.
+const minSweep = 64
+
+// dropGone drops what is kept of objects that were replaced or deleted. A queue is swept again when it is twice as
+// long as what was left, so that a form costs a constant time.
+func (d *decoded) dropGone() {
+	d.queue = slices.DeleteFunc(d.queue, func(form decodedForm) bool {
+		gone := form.object.Value() == nil
+		if gone {
+			d.bytes -= form.bytes
+		}
+		return gone
+	})
+	d.sweep = max(2*len(d.queue), minSweep)
 }
 
 // load returns the decoded forms of the object, or nil.
