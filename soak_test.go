@@ -303,7 +303,7 @@ func (s *soak) measure() size {
 // first measurement fewer were; with make soak's size, one that is lost per write is more than what is allowed here.
 func (z size) grownFrom(before size) error {
 	var errs []error
-	if z.objects > before.objects+before.objects/10+1000 || z.bytes > before.bytes+before.bytes/12+256*1024 {
+	if z.objects > before.objects+before.objects/33+1000 || z.bytes > before.bytes+before.bytes/20+256*1024 {
 		errs = append(errs, fmt.Errorf("the heap grew from %v to %v", before, z))
 	}
 	if z.goroutines != before.goroutines {
