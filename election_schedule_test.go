@@ -59,7 +59,7 @@ func envNumber(t *testing.T, name string, otherwise int) int {
 //
 // SETPOINT_SEED repeats one schedule; SETPOINT_SCHEDULES says how many there are.
 func TestElectionSchedules(t *testing.T) {
-	schedules := envNumber(t, "SETPOINT_SCHEDULES", 20)
+	schedules := envNumber(t, "SETPOINT_SCHEDULES", 8)
 	first := seedFromEnv(t)
 	if os.Getenv("SETPOINT_SEED") != "" {
 		schedules = 1
@@ -145,7 +145,7 @@ func electionSchedule(t *testing.T, seed uint64) *judge {
 func TestFailOver(t *testing.T) {
 	for _, how := range []string{"stop", "crash"} {
 		var least, most, sum time.Duration
-		const runs = 10
+		const runs = 6
 		for run := range runs {
 			bubble(t, func(t *testing.T) {
 				server := apitest.New(apitest.ConfigMaps, apitest.Leases)
@@ -159,14 +159,14 @@ func TestFailOver(t *testing.T) {
 					(*p).start()
 					settle(time.Second)
 				}
-				settle(time.Minute + time.Duration(run)*433*time.Millisecond)
+				settle(10*time.Second + time.Duration(run)*433*time.Millisecond)
 				from := time.Now()
 				if how == "stop" {
 					a.stop()
 				} else {
 					a.kill()
 				}
-				settle(time.Minute)
+				settle(25 * time.Second)
 				took := j.first("b").Sub(from)
 				sum, most = sum+took, max(most, took)
 				if least == 0 || took < least {

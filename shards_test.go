@@ -70,6 +70,13 @@ func (f *floor) leave(key string, p *process) {
 	}
 }
 
+// count returns how many reconciles a process has begun.
+func (f *floor) count(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[name]
+}
+
 // copying declares a controller that copies what is wanted of an object to what
 // is done, at the floor's cost.
 func (p *process) copying(f *floor, workers int) {
@@ -220,8 +227,8 @@ func (f *fleet) end() {
 // SETPOINT_SEED repeats one run; SETPOINT_SHARDS_SEEDS, SETPOINT_SHARDS_OBJECTS
 // and SETPOINT_SHARDS_MINUTES make it larger (make shards).
 func TestShardsUnderChurn(t *testing.T) {
-	seeds, objects := envNumber(t, "SETPOINT_SHARDS_SEEDS", 2), envNumber(t, "SETPOINT_SHARDS_OBJECTS", 100)
-	length := time.Duration(envNumber(t, "SETPOINT_SHARDS_MINUTES", 2)) * time.Minute
+	seeds, objects := envNumber(t, "SETPOINT_SHARDS_SEEDS", 1), envNumber(t, "SETPOINT_SHARDS_OBJECTS", 80)
+	length := time.Duration(envNumber(t, "SETPOINT_SHARDS_MINUTES", 1)) * time.Minute
 	first := seedFromEnv(t)
 	if os.Getenv("SETPOINT_SEED") != "" {
 		seeds = 1
@@ -236,9 +243,9 @@ func TestShardsUnderChurn(t *testing.T) {
 					f.moved(members + 1)
 					f.add(4)
 				}
-				settle(time.Minute)
+				settle(20 * time.Second)
 				f.churn(length, objects)
-				settle(2 * time.Minute) // freezes and cuts end, and the rest is done
+				settle(80 * time.Second) // freezes and cuts end, and the rest is done
 				if left := f.unfinished(objects); len(left) > 0 {
 					t.Errorf("%d objects were forgotten, the first is %s in shard %s", len(left), left[0], f.judge.leaseOf(left[0]))
 				}
@@ -259,7 +266,7 @@ func TestShardsUnderChurn(t *testing.T) {
 
 // Several replicas do the work in less time: as much as the load is even.
 func TestShardsThroughput(t *testing.T) {
-	const objects, cost = 400, 200 * time.Millisecond
+	const objects, cost = 240, 200 * time.Millisecond
 	var alone time.Duration
 	for _, replicas := range []int{1, 2, 4} {
 		bubble(t, func(t *testing.T) {
@@ -267,13 +274,13 @@ func TestShardsThroughput(t *testing.T) {
 			for range replicas {
 				f.add(1)
 			}
-			settle(time.Minute)
+			settle(20 * time.Second)
 			start := time.Now()
 			for n := range objects {
 				f.want(n)
 			}
 			for f.judge.total() < objects && time.Since(start) < time.Hour {
-				settle(time.Second)
+				settle(200 * time.Millisecond)
 			}
 			took := time.Since(start)
 			if replicas == 1 {
@@ -296,22 +303,22 @@ func TestShardsHandOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 1, 40, 3*time.Second)
 		a, b := f.add(40), f.add(40)
-		settle(time.Minute)
-		if n := len(a.held()) + len(b.held()); n != shardCount || f.floor.counts["r1"] == 0 || f.floor.counts["r2"] == 0 {
+		settle(20 * time.Second)
+		if n := len(a.held()) + len(b.held()); n != shardCount || f.floor.count("r1") == 0 || f.floor.count("r2") == 0 {
 			t.Fatalf("%d shards are held, reconciles %v", n, f.floor.counts)
 		}
 		for n := range 40 {
 			f.want(n)
 		}
 		time.Sleep(time.Second)
-		before := f.floor.counts["r1"]
+		before := f.floor.count("r1")
 		if err := a.end(); err != nil {
 			t.Error(err)
 		}
 		if left := len(f.unfinished(40)); left > 0 {
 			t.Errorf("%d reconciles were not brought to an end", left)
 		}
-		if f.floor.counts["r1"] != before {
+		if f.floor.count("r1") != before {
 			t.Error("a began something while it left")
 		}
 		settle(5 * time.Second)
@@ -357,11 +364,11 @@ func TestShardsKeyAndRunnables(t *testing.T) {
 			p.start()
 			processes = append(processes, p)
 		}
-		settle(time.Minute)
+		settle(20 * time.Second)
 		for n := range 30 {
 			apitest.Put(server, configMap(fmt.Sprint("ns", n%3), fmt.Sprint("o", n)))
 		}
-		settle(time.Minute)
+		settle(20 * time.Second)
 		for n := range 3 {
 			var by []int
 			for _, p := range processes {

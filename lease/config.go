@@ -55,7 +55,7 @@ func (c Config) Complete() (Config, error) {
 	if c.Namespace == "" {
 		data, err := os.ReadFile(podNamespaceFile)
 		if c.Namespace = strings.TrimSpace(string(data)); c.Namespace == "" {
-			bad("no Namespace, and none found in a Pod's service account (%w): set LeaderElection.Namespace", err)
+			bad("no Namespace, and none found in a Pod's service account (%w): set its Namespace", err)
 		}
 	}
 	if c.Identity == "" {

@@ -83,7 +83,8 @@ type node struct {
 	t      *testing.T
 	cancel context.CancelFunc
 	done   chan error
-	drain  time.Duration // that a shard needs to stop
+	drain  time.Duration         // that a shard needs to stop
+	slow   map[int]time.Duration // that these need
 
 	mu     sync.Mutex
 	leads  map[int]bool
@@ -127,8 +128,12 @@ func (n *node) lead(ctx, held context.Context, shard int) error {
 	}
 	n.mark(shard, true)
 	<-ctx.Done()
+	drain := n.drain
+	if slow, ok := n.slow[shard]; ok {
+		drain = slow
+	}
 	select {
-	case <-time.After(n.drain):
+	case <-time.After(drain):
 	case <-held.Done():
 	}
 	n.mark(shard, false)
@@ -242,6 +247,26 @@ func TestRingForgetsTheDead(t *testing.T) {
 		if n := members(server, 4); n != 1 {
 			t.Errorf("%d members' Leases, want 1", n)
 		}
+	})
+}
+
+// A member that leaves says so at once: what it has drained goes to others while
+// the rest still drains.
+func TestRingLeavesShardByShard(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apitest.Server) {
+		all := &sync.Map{}
+		a := startNode(t, server, all, "a", 4, 0)
+		a.slow = map[int]time.Duration{2: time.Minute}
+		settle(3 * time.Second)
+		b := startNode(t, server, all, "b", 4, 0)
+		settle(6 * time.Second)
+		a.cancel()
+		settle(6 * time.Second)
+		if want := []int{0, 1, 3}; !slices.Equal(b.held(), want) {
+			t.Errorf("b leads %v, want %v", b.held(), want)
+		}
+		settle(time.Minute)
+		divided(t, 4, b)
 	})
 }
 
