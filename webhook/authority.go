@@ -106,10 +106,10 @@ func (c AuthorityConfig) complete() (AuthorityConfig, error) {
 		errs = append(errs, fmt.Errorf("RotateAt %v is not between 0 and 1", c.RotateAt))
 	}
 	if c.Interval <= 0 || c.Settle < c.Interval {
-		errs = append(errs, fmt.Errorf("Interval %v must be positive and no longer than Settle %v, or a bundle that was removed may go unseen", c.Interval, c.Settle))
+		errs = append(errs, fmt.Errorf("invalid Interval %v: it must be positive and no longer than Settle %v, or a bundle that was removed may go unseen", c.Interval, c.Settle))
 	}
 	if c.Lifetime <= 0 || c.Lifetime > c.CALifetime {
-		errs = append(errs, fmt.Errorf("Lifetime %v must be positive and no longer than CALifetime %v", c.Lifetime, c.CALifetime))
+		errs = append(errs, fmt.Errorf("invalid Lifetime %v: it must be positive and no longer than CALifetime %v", c.Lifetime, c.CALifetime))
 	}
 	if left := time.Duration((1 - c.RotateAt) * float64(min(c.Lifetime, c.CALifetime))); left <= c.Settle+2*c.Interval {
 		errs = append(errs, fmt.Errorf("certificates live for %v after their rotation began, which is not longer than Settle %v and two Intervals: use longer lifetimes or an earlier RotateAt", left, c.Settle))
@@ -333,17 +333,17 @@ func (a *Authority) readSecret(ctx context.Context) (*corev1.Secret, *keyring, e
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("Secret %s/%s: %w", a.cfg.Namespace, a.cfg.Name, err)
+		return nil, nil, fmt.Errorf("secret %s/%s: %w", a.cfg.Namespace, a.cfg.Name, err)
 	}
 	secret := &corev1.Secret{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, secret); err != nil {
-		return nil, nil, fmt.Errorf("Secret %s/%s: %w", a.cfg.Namespace, a.cfg.Name, err)
+		return nil, nil, fmt.Errorf("secret %s/%s: %w", a.cfg.Namespace, a.cfg.Name, err)
 	}
 	version := string(secret.UID) + " " + secret.ResourceVersion
 	if a.read == nil || a.version != version {
 		k, err := decodeKeyring(secret.Data)
 		if err != nil {
-			return nil, nil, fmt.Errorf("Secret %s/%s cannot be used, delete it or name another: %w", a.cfg.Namespace, a.cfg.Name, err)
+			return nil, nil, fmt.Errorf("secret %s/%s cannot be used, delete it or name another: %w", a.cfg.Namespace, a.cfg.Name, err)
 		}
 		a.read, a.version = k, version
 	}
