@@ -2,6 +2,8 @@ package setpoint
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/setpoint-dev/setpoint/filter"
@@ -55,17 +57,24 @@ func (t *takeover) park(r Request, causes []queue.Cause) {
 	t.parked[r] = causes
 }
 
-// unpark returns the parked requests that are wanted, and forgets them.
-func (t *takeover) unpark(wanted func(Request) bool) map[Request][]queue.Cause {
+// parked is a request that was parked, and why it had been queued.
+type parked struct {
+	request Request
+	causes  []queue.Cause
+}
+
+// unpark returns the parked requests that are wanted, sorted, and forgets them.
+func (t *takeover) unpark(wanted func(Request) bool) []parked {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found := map[Request][]queue.Cause{}
+	var found []parked
 	for r, causes := range t.parked {
 		if wanted(r) {
-			found[r] = causes
+			found = append(found, parked{r, causes})
 			delete(t.parked, r)
 		}
 	}
+	slices.SortFunc(found, func(a, b parked) int { return strings.Compare(a.request.String(), b.request.String()) })
 	return found
 }
 
@@ -81,9 +90,9 @@ func (c *Controller) takeOver(ctx context.Context) {
 			c.replay(ctx, s, wanted)
 		}
 	}
-	for r, causes := range c.takeover.unpark(wanted) {
-		for _, cause := range causes {
-			c.queue.Add(r, queue.Listed, cause)
+	for _, p := range c.takeover.unpark(wanted) {
+		for _, cause := range p.causes {
+			c.queue.Add(p.request, queue.Listed, cause)
 		}
 	}
 }
