@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,10 +22,15 @@ const (
 	discoveriesAtOnce    = 20
 )
 
+// discoveryTimeout bounds each request of discovery. Lookups have no context, and those of kinds that are not known yet
+// wait for one another.
+const discoveryTimeout = 30 * time.Second
+
 // NewMapper returns a mapper of kinds to resources that asks the server when it is first used, and
 // again (a bounded number of times per second) when it does not know a kind, so that it finds
-// custom resources that are installed later. It may be shared, and has a Reset method. HTTP may be
-// nil; else it must have been made from config.
+// custom resources that are installed later. A request that gets no answer fails
+// after half a minute. It may be shared, and has a Reset method. HTTP may be nil; else it must have
+// been made from config.
 func NewMapper(config *rest.Config, http *http.Client) (meta.RESTMapper, error) {
 	config = unlimited(config)
 	if http == nil {
@@ -33,7 +39,11 @@ func NewMapper(config *rest.Config, http *http.Client) (meta.RESTMapper, error) 
 			return nil, fmt.Errorf("HTTP client for discovery: %w", err)
 		}
 	}
-	api, err := discovery.NewDiscoveryClientForConfigAndClient(config, http)
+	bounded := *http
+	if bounded.Timeout == 0 {
+		bounded.Timeout = discoveryTimeout
+	}
+	api, err := discovery.NewDiscoveryClientForConfigAndClient(config, &bounded)
 	if err != nil {
 		return nil, fmt.Errorf("discovery client: %w", err)
 	}

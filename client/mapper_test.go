@@ -92,3 +92,26 @@ func TestMissingKindIsNamed(t *testing.T) {
 		}
 	})
 }
+
+// A server that does not answer must not hold up whoever asks for a kind, without a context, for ever.
+func TestDiscoveryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := transport(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		m, err := client.NewMapper(&rest.Config{Host: "http://server.test"}, &http.Client{Transport: silent})
+		must(t, err)
+		begin := time.Now()
+		if _, err := m.RESTMapping(widgetKind.GroupKind(), "v1"); err == nil {
+			t.Fatal("a kind was found that nobody told of")
+		}
+		if took := time.Since(begin); took > 2*time.Minute {
+			t.Errorf("the lookup took %s", took)
+		}
+	})
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
