@@ -15,7 +15,8 @@ help: ## list the targets
 
 .PHONY: up
 up: build ## start the control plane, the Foo operator and a first Foo; runs until interrupted
-	@exec $(BIN) up -f examples/quickstart
+	@# A make that is interrupted never ends with 0: on a terminal the command gets Ctrl-C for itself, in a process group of its own.
+	@if [ -t 0 ]; then exec bash -mc '$(BIN) up -f examples/quickstart'; else exec $(BIN) up -f examples/quickstart; fi
 
 .PHONY: build
 build: ## compile bin/setpoint

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/setpoint-dev/setpoint/plane/internal/drain"
@@ -28,7 +29,7 @@ type listener struct {
 func listen(address string, authority *pki.Authority) (*listener, error) {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listening for the API: %w", err)
+		return nil, fmt.Errorf("listening for the API: %w; choose another port, or 0 for one that is free", err)
 	}
 	host, _, _ := net.SplitHostPort(socket.Addr().String())
 	cert, err := authority.Server("kube-apiserver", []string{
@@ -50,7 +51,14 @@ func listen(address string, authority *pki.Authority) (*listener, error) {
 	}}, nil
 }
 
-func (l *listener) address() string { return l.socket.Addr().String() }
+// address is where clients on this machine reach the listener.
+func (l *listener) address() string {
+	address := l.socket.Addr().(*net.TCPAddr)
+	if address.IP.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(address.Port))
+	}
+	return address.String()
+}
 
 func (l *listener) serve(handler http.Handler, logger *slog.Logger) {
 	l.server = &http.Server{

@@ -116,7 +116,10 @@ func needsCluster(args []string) bool {
 	if len(args) == 0 || slices.Contains(args, "--help") || slices.Contains(args, "-h") {
 		return false
 	}
-	return !slices.Contains([]string{"help", "completion", "kustomize", "options", "plugin"}, args[0])
+	if slices.Contains(args, "--client") || slices.Contains(args, "--dry-run=client") {
+		return false
+	}
+	return !slices.Contains([]string{"help", "completion", "config", "kustomize", "options", "plugin"}, args[0])
 }
 
 // pluginHandler hands the default cluster on to kubectl's plugins.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,15 +25,17 @@ type manifest struct {
 }
 
 // readManifests reads files, folders (their *.yaml, *.yml and *.json files by name, not those of folders in them) and "-",
-// the standard input. All mistakes come back at once.
-func readManifests(paths []string, in io.Reader) ([]manifest, error) {
+// the standard input, which ctx can interrupt. All mistakes come back at once.
+func readManifests(ctx context.Context, paths []string, in io.Reader) ([]manifest, error) {
 	var all []manifest
 	var errs []error
 	for _, path := range paths {
 		files, err := expand(path)
-		errs = append(errs, err)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("-f: %w", err))
+		}
 		for _, file := range files {
-			data, err := readFile(file, in)
+			data, err := readFile(ctx, file, in)
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -73,11 +76,25 @@ func expand(path string) ([]string, error) {
 	return files, nil
 }
 
-func readFile(path string, in io.Reader) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(in)
+func readFile(ctx context.Context, path string, in io.Reader) ([]byte, error) {
+	if path != "-" {
+		return os.ReadFile(path)
 	}
-	return os.ReadFile(path)
+	type result struct {
+		data []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		data, err := io.ReadAll(in)
+		read <- result{data, err}
+	}()
+	select {
+	case r := <-read:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("reading the standard input: %w", context.Cause(ctx))
+	}
 }
 
 // decodeManifests reads the objects of one file: YAML or JSON documents, lists taken apart.
@@ -111,10 +128,14 @@ func decodeDocument(document []byte) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Kubernetes' own decoder keeps whole numbers whole.
-	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
+	data = bytes.TrimSpace(data)
+	if bytes.Equal(data, []byte("null")) {
 		return nil, nil
 	}
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return nil, errors.New("no Kubernetes object: it is not a map of fields")
+	}
+	// Kubernetes' own decoder keeps whole numbers whole.
 	u := &unstructured.Unstructured{}
 	if err := runtime.DecodeInto(unstructured.UnstructuredJSONScheme, data, u); err != nil {
 		if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {

@@ -27,7 +27,7 @@ func TestReadManifests(t *testing.T) {
 	write("README.md", "not: [a manifest")
 	write("deeper/40.yaml", "not: [read")
 
-	all, err := readManifests([]string{dir, "-"}, strings.NewReader("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\n"))
+	all, err := readManifests(t.Context(), []string{dir, "-"}, strings.NewReader("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestReadManifestsNamesEveryMistake(t *testing.T) {
 	if err := os.Mkdir(empty, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := readManifests([]string{file, empty, filepath.Join(dir, "missing.yaml")}, nil)
+	_, err := readManifests(t.Context(), []string{file, empty, filepath.Join(dir, "missing.yaml")}, nil)
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -47,6 +47,8 @@ func selectOperators(names []string) ([]operator, error) {
 		return all, nil
 	case slices.Equal(names, []string{"none"}):
 		return nil, nil
+	case len(names) == 0:
+		return nil, errors.New("--operators: name some, or say all or none")
 	}
 	var chosen []operator
 	var errs []error

@@ -107,6 +107,7 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 }
 
 func TestKubeconfigsOfOthersAreKept(t *testing.T) {
+	home(t)
 	const ours = "apiVersion: v1\nkind: Config\nclusters: [{name: setpoint, cluster: {server: 'https://127.0.0.1:1'}}]\n"
 	for _, test := range []struct {
 		why, before string
@@ -120,11 +121,38 @@ func TestKubeconfigsOfOthersAreKept(t *testing.T) {
 		if err := os.WriteFile(path, []byte(test.before), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := replaceable(path, []byte(ours)); (err == nil) != test.ok {
+		if err := replaceable(path); (err == nil) != test.ok {
 			t.Errorf("%s: got %v", test.why, err)
 		}
 	}
-	if err := replaceable(filepath.Join(t.TempDir(), "none"), []byte(ours)); err != nil {
+	if err := replaceable(filepath.Join(t.TempDir(), "none")); err != nil {
 		t.Errorf("no file there: got %v", err)
+	}
+	if err := replaceable(filepath.Join(t.TempDir(), "none", "file")); err == nil {
+		t.Error("no folder there: got no error")
+	}
+}
+
+// Whoever uses the kubeconfig of a plane that runs must not find another plane in it.
+func TestKubeconfigOfRunningPlaneIsKept(t *testing.T) {
+	home(t)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	address, stop := listen(t)
+	dir, err := newRecordDir(time.Unix(1_000_000_000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (record{Address: address, Kubeconfig: path, dir: dir}).write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceable(path); err == nil || !strings.Contains(err.Error(), address) {
+		t.Errorf("while it runs: got %v", err)
+	}
+	stop()
+	if err := replaceable(path); err != nil {
+		t.Errorf("after it stopped: got %v", err)
 	}
 }

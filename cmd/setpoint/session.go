@@ -17,7 +17,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/setpoint-dev/setpoint/plane"
@@ -53,12 +52,18 @@ type session struct {
 // up runs a plane until ctx ends.
 func up(ctx context.Context, o upOptions, s streams) (err error) {
 	began := time.Now()
-	manifests, err := readManifests(o.files, s.in)
+	manifests, err := readManifests(ctx, o.files, s.in)
+	if ctx.Err() != nil {
+		return nil // whoever interrupts gets what was asked for
+	}
 	if err != nil {
 		return err
 	}
 	operators, err := selectOperators(o.operators)
 	if err != nil {
+		return err
+	}
+	if err := replaceable(o.kubeconfig); err != nil {
 		return err
 	}
 	interrupted := ctx
@@ -70,8 +75,9 @@ func up(ctx context.Context, o upOptions, s streams) (err error) {
 	defer func() {
 		fail(nil)
 		err = errors.Join(err, u.stop())
-		if interrupted.Err() != nil {
-			err = nil // whoever interrupts gets what was asked for
+		if interrupted.Err() != nil && err != nil {
+			u.logger.Warn("interrupted", "meanwhile", err)
+			err = nil
 		}
 	}()
 	if err := u.start(ctx); err != nil {
@@ -144,7 +150,15 @@ func (u *session) startPlane(ctx context.Context) (err error) {
 	if u.plane, err = plane.New(config); err != nil {
 		return err
 	}
-	if err := u.plane.Start(ctx); err != nil {
+	// The start looks at ctx now and then only. Who interrupts it does not wait; stop does, within its limit.
+	started := make(chan error, 1)
+	go func() { started <- u.plane.Start(ctx) }()
+	select {
+	case err = <-started:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	u.record.Address = u.plane.Address()
@@ -157,8 +171,7 @@ func (u *session) startPlane(ctx context.Context) (err error) {
 	return err
 }
 
-// publish writes the plane's kubeconfig where it was asked for, else beside the plane's record, and then the record. It
-// replaces no file that tells of other clusters.
+// publish writes the plane's kubeconfig where it was asked for, else beside the plane's record, and then the record.
 func (u *session) publish(context.Context) error {
 	data, err := u.plane.Kubeconfig()
 	if err != nil {
@@ -169,35 +182,11 @@ func (u *session) publish(context.Context) error {
 		if u.record.Kubeconfig, err = filepath.Abs(u.options.kubeconfig); err != nil {
 			return err
 		}
-		if err := replaceable(u.record.Kubeconfig, data); err != nil {
-			return err
-		}
 	}
 	if err := writeFile(u.record.Kubeconfig, data); err != nil {
 		return err
 	}
 	return u.record.write()
-}
-
-// replaceable returns an error if a file exists that is not the kubeconfig of an earlier plane.
-func replaceable(path string, with []byte) error {
-	old, err := clientcmd.LoadFromFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s exists and is no kubeconfig: remove it or name another file (%w)", path, err)
-	}
-	ours, err := clientcmd.Load(with)
-	if err != nil {
-		return err
-	}
-	for name := range old.Clusters {
-		if _, ok := ours.Clusters[name]; !ok {
-			return fmt.Errorf("%s tells of another cluster (%s): name another file", path, name)
-		}
-	}
-	return nil
 }
 
 // installOperators applies what the operators need at the server: their kinds, their ServiceAccounts and their rights.

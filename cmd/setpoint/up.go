@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -77,7 +78,11 @@ func (o *upOptions) completions(cmd *cobra.Command) {
 // validate returns everything that is wrong with the flags.
 func (o *upOptions) validate() error {
 	var errs []error
-	if _, _, err := net.SplitHostPort(o.listen); err != nil {
+	_, port, err := net.SplitHostPort(o.listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
 		errs = append(errs, fmt.Errorf("--listen: %q is not a host:port such as 127.0.0.1:0", o.listen))
 	}
 	if _, err := selectOperators(o.operators); err != nil {

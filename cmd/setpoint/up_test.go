@@ -97,3 +97,39 @@ func TestUp(t *testing.T) {
 		t.Error("the plane is gone, and kubectl would still use it")
 	}
 }
+
+// TestUpIsInterruptedAtAnyTime: whoever interrupts waits for nothing, be it for input or for the start.
+func TestUpIsInterruptedAtAnyTime(t *testing.T) {
+	home(t)
+	silent, open, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	defer open.Close()
+	for _, test := range []struct {
+		when string
+		args []string
+		seen string // the output that it is interrupted at, at once if empty
+	}{
+		{"while it reads the standard input", []string{"up", "-f", "-"}, ""},
+		{"while the plane starts", []string{"up"}, "starting the control plane"},
+	} {
+		t.Run(test.when, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			out := newOutput(test.seen)
+			if test.seen == "" {
+				interrupt()
+			} else {
+				go func() {
+					<-out.seen
+					interrupt()
+				}()
+			}
+			if code := run(ctx, test.args, streams{in: silent, out: out, err: out}); code != 0 {
+				t.Errorf("code %d:\n%s", code, out)
+			}
+		})
+	}
+}

@@ -27,20 +27,21 @@ func New(t testing.TB) *plane.Plane {
 func Start(t testing.TB, config plane.Config) *plane.Plane {
 	t.Helper()
 	quiet()
+	log := &log{}
 	if config.Logger == nil {
-		log := &log{}
 		config.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-		t.Cleanup(func() {
-			if text := log.text(); t.Failed() && text != "" {
-				t.Logf("the plane logged:\n%s", text)
-			}
-		})
 	}
 	p, err := plane.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Stop)
+	t.Cleanup(func() {
+		text := log.text() // of the stop itself nobody wants to read
+		p.Stop()
+		if t.Failed() && text != "" {
+			t.Logf("the plane logged:\n%s", text)
+		}
+	})
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
