@@ -1,10 +1,14 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -71,7 +75,7 @@ func (g *coreGroup) addWorkloads(all map[string]rest.Storage, options generic.RE
 	all["nodes/proxy"] = nodes.Proxy
 	all["nodes/status"] = nodes.Status
 
-	pods, err := podstore.NewStorage(options, nodes.KubeletConnectionInfo, g.transport, g.client.PolicyV1(), g.authorizer)
+	pods, err := podstore.NewStorage(options, noKubelets{}, g.transport, g.client.PolicyV1(), g.authorizer)
 	if err != nil {
 		return err
 	}
@@ -170,4 +174,12 @@ func (g *coreGroup) addVolumes(all map[string]rest.Storage, options generic.REST
 	}
 	all["limitranges"] = limits
 	return nil
+}
+
+// noKubelets answers whoever wants logs, exec, attach or port-forward.
+type noKubelets struct{}
+
+// GetConnectionInfo implements upstream's ConnectionInfoGetter.
+func (noKubelets) GetConnectionInfo(_ context.Context, node types.NodeName) (*kubeletclient.ConnectionInfo, error) {
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("node %s is a fake one: it runs no containers, so there is nothing to read from or to connect to", node))
 }
