@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -425,9 +426,10 @@ func (j *admissions) admit(name string, leaf *x509.Certificate) error {
 	}
 	for _, lag := range []time.Duration{0, j.lag} {
 		seen := j.history[0].bundles
-		for _, h := range j.history {
+		for _, h := range slices.Backward(j.history) {
 			if !h.at.After(now.Add(-lag)) {
 				seen = h.bundles
+				break
 			}
 		}
 		for i, bundle := range seen {
@@ -449,7 +451,7 @@ func (j *admissions) admit(name string, leaf *x509.Certificate) error {
 // and there is no moment at which an API server would not trust one of them.
 func TestRotationFailsNoAdmission(t *testing.T) {
 	const replicas, interval, settle = 3, 5 * time.Minute, 20 * time.Minute
-	for seed := range uint64(2) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 0))
