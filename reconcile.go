@@ -103,7 +103,7 @@ func (c *Controller) handle(term context.Context, item queue.Item[Request]) {
 	done()
 	c.metrics.ActiveWorkers.Dec()
 
-	o := decide(result, err, term.Err() != nil)
+	o := decide(result, err, term.Err() != nil || errors.Is(err, errFenced))
 	took := time.Since(start)
 	if c.m.leads.holds(item.Key) {
 		c.queueAgain(item.Key, o)
@@ -121,6 +121,9 @@ func (c *Controller) call(ctx context.Context, req Request) (Result, error) {
 		if c.keyPaused(req) {
 			return Result{}, errPaused
 		}
+		if !surelyHeld(ctx) {
+			return Result{}, errFenced
+		}
 		return c.onRequest.Reconcile(ctx, req)
 	}
 	obj := c.newEmpty()
@@ -131,6 +134,9 @@ func (c *Controller) call(ctx context.Context, req Request) (Result, error) {
 	}
 	if isPaused(obj.GetAnnotations()) {
 		return Result{}, errPaused
+	}
+	if !surelyHeld(ctx) {
+		return Result{}, errFenced // the read took long, or the process stood still
 	}
 	return c.onObject(ctx, obj)
 }

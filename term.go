@@ -34,6 +34,16 @@ type term struct {
 // termKey finds the term that a context belongs to. Its writes need the lease.
 type termKey struct{}
 
+// surelyHeld reports whether the lease that work in ctx needs is held for sure.
+func surelyHeld(ctx context.Context) bool {
+	t, _ := ctx.Value(termKey{}).(*term)
+	if t == nil || t.fence == nil {
+		return true
+	}
+	_, ok := t.fence()
+	return ok && t.ctx.Err() == nil
+}
+
 func newLeadership(count int, key func(Request) string) *leadership {
 	return &leadership{count: count, key: key, terms: make([]*term, count)}
 }

@@ -377,3 +377,27 @@ func TestBugAElectionMetricsAreRegistered(t *testing.T) {
 		}
 	})
 }
+
+// A renewal that hangs, deaf to its context, does not keep the loss from being
+// noticed in time.
+func TestHangingRenewalIsALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apitest.Server) {
+		a := start(t, server, "a")
+		settle(time.Minute)
+		server.Intercept(func(q apitest.Request) error {
+			if q.Verb == "update" {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
+		settle(DefaultRenewDeadline)
+		if a.leading() || !errors.Is(a.cause, ErrLost) {
+			t.Errorf("leading: %v, cause %v", a.leading(), a.cause)
+		}
+		server.Intercept(nil)
+		settle(2 * time.Minute)
+		if !a.leading() {
+			t.Error("a does not lead again")
+		}
+	})
+}

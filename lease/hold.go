@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,16 +34,18 @@ func (e *Elector) hold(ctx context.Context, lead Lead) (lost bool, err error) {
 	renewCtx, stopRenewal := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRenewal()
 	renewed := make(chan struct{})
-	go func() {
-		defer close(renewed)
-		if e.renew(renewCtx) {
-			return
-		}
+	lose := sync.OnceFunc(func() {
 		e.fence.set(moment{})
 		e.metrics.status.Set(0)
 		e.log.Error("the lease is lost, stopping the work", "error", ErrLost)
 		end(ErrLost)
 		stop(ErrLost)
+	})
+	go func() {
+		defer close(renewed)
+		if !e.renew(renewCtx, lose) {
+			lose()
+		}
 	}()
 
 	err = <-done
@@ -59,8 +62,9 @@ func (e *Elector) hold(ctx context.Context, lead Lead) (lost bool, err error) {
 	return lost && ctx.Err() == nil, err
 }
 
-// renew renews the lease until ctx ends (true) or the lease is lost (false).
-func (e *Elector) renew(ctx context.Context) bool {
+// renew renews the lease until ctx ends (true) or the lease is lost (false). It
+// calls lose when a request does not return in time, whatever its context says.
+func (e *Elector) renew(ctx context.Context, lose func()) bool {
 	for {
 		deadline := e.fence.get().add(e.cfg.RenewDeadline)
 		sleep(ctx, min(e.cfg.RetryPeriod, time.Until(deadline.mono)), e.hurry)
@@ -71,9 +75,10 @@ func (e *Elector) renew(ctx context.Context) bool {
 			return false
 		}
 		tryCtx, cancel := context.WithDeadline(ctx, deadline.mono)
+		late := time.AfterFunc(time.Until(deadline.mono), lose)
 		held := e.renewOnce(tryCtx)
 		cancel()
-		if !held {
+		if inTime := late.Stop(); !held || !inTime {
 			return false
 		}
 	}
