@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/internal/apitest"
 	"github.com/setpoint-dev/setpoint/lease"
 )
@@ -388,6 +389,38 @@ func TestShardsKeyAndRunnables(t *testing.T) {
 			if err := p.end(); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// Map functions are called one at a time, by take-overs, too.
+func TestShardsMapOneAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, 20, time.Millisecond)
+		calls, mapping := 0, false
+		p := newProcess(t, f.server, "a", shares("a"))
+		setpoint.For[*corev1.ConfigMap](p.m, "mapping").
+			Watches(&corev1.ConfigMap{}, func(context.Context, client.Object) []setpoint.Request {
+				if mapping {
+					t.Error("two calls at once")
+				}
+				mapping = true
+				time.Sleep(50 * time.Millisecond)
+				calls, mapping = calls+1, false
+				return nil
+			}).
+			Reconcile(func(context.Context, *corev1.ConfigMap) (setpoint.Result, error) { return setpoint.Result{}, nil })
+		p.start()
+		for n := range 100 {
+			f.want(n % 20)
+			time.Sleep(30 * time.Millisecond)
+		}
+		settle(time.Minute)
+		if calls < 100 {
+			t.Errorf("%d calls", calls)
+		}
+		if err := p.end(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -75,14 +74,14 @@ type source struct {
 	name   string // "For", "Owns", "Watches" or "Reads"
 	kind   schema.GroupVersionKind
 	notify func(context.Context, delivery) // nil: changes cause nothing
-	calls  sync.Mutex                      // held during each call of notify
+	calls  chan struct{}                   // has room for one call of notify at a time
 	// declared is closed when watch was set; it must not be read before.
 	declared chan struct{}
 	watch    *cache.Watch
 }
 
 func newSource(name string, gvk schema.GroupVersionKind, notify func(context.Context, delivery)) *source {
-	return &source{name: name, kind: gvk, notify: notify, declared: make(chan struct{})}
+	return &source{name: name, kind: gvk, notify: notify, calls: make(chan struct{}, 1), declared: make(chan struct{})}
 }
 
 func (s *source) String() string {
@@ -174,8 +173,8 @@ func (c *Controller) declare(ctx context.Context, s *source) (err error) {
 // notify hands a change to its source. A filter or map function that panics
 // costs that one change and is reported.
 func (c *Controller) notify(ctx context.Context, s *source, change delivery) {
-	s.calls.Lock()
-	defer s.calls.Unlock()
+	s.calls <- struct{}{}
+	defer func() { <-s.calls }()
 	err := recovered(func() error {
 		s.notify(ctx, change)
 		return nil
