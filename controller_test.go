@@ -495,6 +495,19 @@ func TestPausedController(t *testing.T) {
 		if ran.of("a") != 1 || ran.of("b") != 1 {
 			t.Errorf("a ran %d times, b %d; want 1 and 1", ran.of("a"), ran.of("b"))
 		}
+
+		// Workers that wait for a key heed a pause, too.
+		c.Pause()
+		apitest.Put(server, configMap("default", "c"))
+		settle(time.Hour)
+		if ran.of("c") != 0 {
+			t.Error("reconciled while paused again")
+		}
+		c.Resume()
+		synctest.Wait()
+		if ran.of("c") != 1 {
+			t.Errorf("c ran %d times, want once", ran.of("c"))
+		}
 	})
 }
 

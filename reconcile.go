@@ -37,7 +37,9 @@ func (c *Controller) work(ctx context.Context) error {
 		if err != nil {
 			return nil // ctx ended, or the queue was shut down because it will
 		}
-		c.process(ctx, item)
+		if c.pause.wait(ctx) { // which may have begun while the worker waited for a key
+			c.process(ctx, item)
+		}
 		c.queue.Done(item.Key)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -138,6 +139,25 @@ func TestLaw6ApplyDoesNotTrustStaleCache(t *testing.T) {
 		must(t, c.Apply(t.Context(), obj))
 		if len(c.line.take()) == 0 {
 			t.Error("the apply that undoes the last one was not sent")
+		}
+	})
+}
+
+// TestLaw6UpdateDoesNotTrustStaleCache: an old copy, which equals what the cache still has, is not what the server has.
+func TestLaw6UpdateDoesNotTrustStaleCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil, configMaps)
+		apitest.Put(c.line.Server, applied("me"))
+		synctest.Wait()
+		old := configMap("default", "web")
+		must(t, c.Get(t.Context(), client.KeyOf(old), old))
+		c.line.hold()
+		defer c.line.release()
+		now := old.DeepCopy()
+		now.Data = map[string]string{"a": "2"}
+		must(t, c.Update(t.Context(), now))
+		if err := c.Update(t.Context(), old); !apierrors.IsConflict(err) {
+			t.Errorf("got %v, want the server's conflict", err)
 		}
 	})
 }

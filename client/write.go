@@ -227,10 +227,10 @@ func (c *Client) skip(verb string, t target) error {
 	return nil
 }
 
-// sameAsCached reports whether the cache has obj at the same resourceVersion, and same says that
-// the two do not differ in what is to be written.
+// sameAsCached reports whether the cache has all that this client wrote, obj at the same
+// resourceVersion among it, and same says that the two do not differ in what is to be written.
 func (c *Client) sameAsCached(t target, obj Object, same func(a, b Object) bool) bool {
-	if c.cache == nil || obj.GetResourceVersion() == "" {
+	if c.cache == nil || obj.GetResourceVersion() == "" || !c.settled(t) {
 		return false
 	}
 	entry, ok := c.cache.Peek(t.gvk, t.key)

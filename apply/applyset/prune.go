@@ -40,7 +40,8 @@ func (s *set) former(ctx context.Context, place place) ([]metav1.PartialObjectMe
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(place.kind.Kind + "List"))
-	err = s.client.List(ctx, list, client.InNamespace(place.namespace), client.MatchingLabels{Label: string(s.parent.GetUID())})
+	// Live, because what a cache does not show, or not yet, would be forgotten for ever.
+	err = s.client.List(ctx, list, client.Live, client.InNamespace(place.namespace), client.MatchingLabels{Label: string(s.parent.GetUID())})
 	if err != nil {
 		return nil, err
 	}
