@@ -70,7 +70,7 @@ func (c *Cache) namespacesOf(k *kind, o Options) namespaces {
 
 func (o Options) validate() error {
 	if len(o.Namespaces) > 0 && o.NamespaceSelector != nil {
-		return errors.New("Namespaces and NamespaceSelector exclude each other")
+		return errors.New("options Namespaces and NamespaceSelector exclude each other")
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (r Resource) make(ctx context.Context, token string, resumed bool) (string,
 	}
 	id, err := r.Create(ctx, token)
 	if err == nil && id == "" {
-		err = errors.New("Create returned no name")
+		err = errors.New("the provider returned no name")
 	}
 	if err != nil {
 		return "", fmt.Errorf("create %s (token %s): %w", r.Annotation, token, err)

@@ -245,8 +245,8 @@ func TestCertificatesRotateUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := newCluster(t)
 	user := startGadgetHooks(t, p, oneRequestPerConnection, func(c *webhook.AuthorityConfig) {
-		c.CALifetime, c.Lifetime, c.RotateAt = 20*time.Second, 12*time.Second, 0.2
-		c.Interval, c.Settle = 250*time.Millisecond, time.Second
+		c.CALifetime, c.Lifetime, c.RotateAt = 45*time.Second, 27*time.Second, 0.2
+		c.Interval, c.Settle = 500*time.Millisecond, 3*time.Second // more than a busy API server needs to see a bundle
 	})
 
 	ctx, stop := context.WithCancel(t.Context())

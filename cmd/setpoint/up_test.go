@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -98,8 +99,8 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// TestUpIsInterruptedAtAnyTime: whoever interrupts waits for nothing, be it for input or for the start.
-func TestUpIsInterruptedAtAnyTime(t *testing.T) {
+// TestUpIsInterruptedWhileItReads: whoever interrupts does not wait for input.
+func TestUpIsInterruptedWhileItReads(t *testing.T) {
 	home(t)
 	silent, open, err := os.Pipe()
 	if err != nil {
@@ -107,29 +108,29 @@ func TestUpIsInterruptedAtAnyTime(t *testing.T) {
 	}
 	defer silent.Close()
 	defer open.Close()
-	for _, test := range []struct {
-		when string
-		args []string
-		seen string // the output that it is interrupted at, at once if empty
-	}{
-		{"while it reads the standard input", []string{"up", "-f", "-"}, ""},
-		{"while the plane starts", []string{"up"}, "starting the control plane"},
-	} {
-		t.Run(test.when, func(t *testing.T) {
-			ctx, interrupt := context.WithCancel(t.Context())
-			defer interrupt()
-			out := newOutput(test.seen)
-			if test.seen == "" {
-				interrupt()
-			} else {
-				go func() {
-					<-out.seen
-					interrupt()
-				}()
-			}
-			if code := run(ctx, test.args, streams{in: silent, out: out, err: out}); code != 0 {
-				t.Errorf("code %d:\n%s", code, out)
-			}
-		})
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	out := newOutput("never")
+	if code := run(ctx, []string{"up", "-f", "-"}, streams{in: silent, out: out, err: out}); code != 0 {
+		t.Errorf("code %d:\n%s", code, out)
+	}
+}
+
+// TestUpIsInterruptedWhileItStarts: nor for the start. It is a process of its own, which is left with the start under way.
+func TestUpIsInterruptedWhileItStarts(t *testing.T) {
+	home(t)
+	cmd := exec.Command(os.Args[0], "up")
+	cmd.Env = append(os.Environ(), asCommand+"=yes")
+	out := newOutput("starting the control plane")
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-out.seen
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ended with %v:\n%s", err, out)
 	}
 }
