@@ -9,21 +9,21 @@ import (
 	"github.com/setpoint-dev/setpoint/plane/internal/pki"
 )
 
-// contextName is what the kubeconfig calls its cluster, user and context.
-const contextName = "setpoint"
+// ContextName is what a plane's kubeconfig calls its cluster, user and context.
+const ContextName = "setpoint"
 
 func kubeconfig(address string, authority *pki.Authority, admin *pki.Pair) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
-	config.Clusters[contextName] = &clientcmdapi.Cluster{
+	config.Clusters[ContextName] = &clientcmdapi.Cluster{
 		Server:                   "https://" + address,
 		CertificateAuthorityData: authority.PEM,
 	}
-	config.AuthInfos[contextName] = &clientcmdapi.AuthInfo{
+	config.AuthInfos[ContextName] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: admin.Cert,
 		ClientKeyData:         admin.Key,
 	}
-	config.Contexts[contextName] = &clientcmdapi.Context{Cluster: contextName, AuthInfo: contextName}
-	config.CurrentContext = contextName
+	config.Contexts[ContextName] = &clientcmdapi.Context{Cluster: ContextName, AuthInfo: ContextName}
+	config.CurrentContext = ContextName
 	out, err := clientcmd.Write(*config)
 	if err != nil {
 		return nil, fmt.Errorf("writing the kubeconfig: %w", err)

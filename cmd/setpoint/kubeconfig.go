@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
-)
 
-// clusterName is what a plane's kubeconfig calls its cluster.
-const clusterName = "setpoint"
+	"github.com/setpoint-dev/setpoint/plane"
+)
 
 // replaceable returns an error unless a kubeconfig can be written to path, where none is or that of a plane that is gone.
 // An empty path stands for no file.
@@ -29,7 +28,7 @@ func replaceable(path string) error {
 		return fmt.Errorf("--kubeconfig: %s exists and is no kubeconfig: remove it or name another file (%w)", path, err)
 	}
 	for name := range old.Clusters {
-		if name != clusterName {
+		if name != plane.ContextName {
 			return fmt.Errorf("--kubeconfig: %s tells of another cluster (%s): name another file", path, name)
 		}
 	}
@@ -42,11 +41,7 @@ func unused(path string) error {
 	if err != nil {
 		return err
 	}
-	planes, err := planesDir()
-	if err != nil {
-		return err
-	}
-	records, err := readRecords(planes)
+	records, err := allRecords()
 	if err != nil {
 		return err
 	}

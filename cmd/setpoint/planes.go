@@ -97,13 +97,18 @@ func readRecords(planes string) ([]record, error) {
 	return records, nil
 }
 
-// lastPlane returns the record of the plane started last that still answers.
-func lastPlane() (record, error) {
+// allRecords returns the records of all planes, the latest first; some may be gone.
+func allRecords() ([]record, error) {
 	planes, err := planesDir()
 	if err != nil {
-		return record{}, err
+		return nil, err
 	}
-	records, err := readRecords(planes)
+	return readRecords(planes)
+}
+
+// lastPlane returns the record of the plane started last that still answers.
+func lastPlane() (record, error) {
+	records, err := allRecords()
 	if err != nil {
 		return record{}, err
 	}
