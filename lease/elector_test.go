@@ -43,13 +43,9 @@ type replica struct {
 	logs  bytes.Buffer
 }
 
-// start runs a replica of that name until the test ends.
-func start(t *testing.T, server *apitest.Server, name string, options ...func(*replica)) *replica {
+// identify returns what a replica of that name competes with: its configuration and its client.
+func identify(t *testing.T, server *apitest.Server, name string) (Config, coordinationclient.LeaseInterface) {
 	t.Helper()
-	r := &replica{t: t, done: make(chan error, 1)}
-	for _, option := range options {
-		option(r)
-	}
 	rest := server.REST()
 	rest.UserAgent = name
 	client, err := coordinationclient.NewForConfig(rest)
@@ -60,8 +56,20 @@ func start(t *testing.T, server *apitest.Server, name string, options ...func(*r
 	if err != nil {
 		t.Fatal(err)
 	}
+	return cfg, client.Leases("default")
+}
+
+// start runs a replica of that name until the test ends.
+func start(t *testing.T, server *apitest.Server, name string, options ...func(*replica)) *replica {
+	t.Helper()
+	r := &replica{t: t, done: make(chan error, 1)}
+	for _, option := range options {
+		option(r)
+	}
+	cfg, leases := identify(t, server, name)
+	var err error
 	r.Elector, err = New(cfg, Options{
-		Leases: client.Leases("default"), Logger: slog.New(slog.NewTextHandler(&r.logs, nil)), Wall: r.wallClock, Metrics: r.registry,
+		Leases: leases, Logger: slog.New(slog.NewTextHandler(&r.logs, nil)), Wall: r.wallClock, Metrics: r.registry,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/setpoint-dev/setpoint/internal/apitest"
 )
@@ -95,17 +94,9 @@ type node struct {
 func startNode(t *testing.T, server *apitest.Server, all *sync.Map, name string, shards int, drain time.Duration) *node {
 	t.Helper()
 	n := &node{t: t, done: make(chan error, 1), leads: map[int]bool{}, all: all, drain: drain}
-	rest := server.REST()
-	rest.UserAgent = name
-	client, err := coordinationclient.NewForConfig(rest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := Config{Namespace: "default", Name: "work", Identity: name}.Complete()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n.Ring, err = NewRing(cfg, shards, Options{Leases: client.Leases("default")}); err != nil {
+	cfg, leases := identify(t, server, name)
+	var err error
+	if n.Ring, err = NewRing(cfg, shards, Options{Leases: leases}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

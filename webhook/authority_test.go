@@ -143,6 +143,21 @@ func leaf(t *testing.T, a *Authority) *x509.Certificate {
 	return cert.Leaf
 }
 
+// allTrust checks that all webhooks trust the authority's certificate, and returns their bundles.
+func allTrust(t *testing.T, s *apitest.Server, a *Authority) []string {
+	t.Helper()
+	all := bundles(t, s)
+	if len(all) != 4 {
+		t.Fatalf("%d webhooks", len(all))
+	}
+	for i, bundle := range all {
+		if err := trusts(bundle, leaf(t, a)); err != nil {
+			t.Errorf("webhook %d: %v", i, err)
+		}
+	}
+	return all
+}
+
 func TestAuthorityStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := cluster()
@@ -159,15 +174,7 @@ func TestAuthorityStarts(t *testing.T) {
 		if detail, err := a.Check(); err != nil || detail != "certificate expires at 2000-03-31T00:00:00Z" {
 			t.Errorf("not ready: %q, %v", detail, err)
 		}
-		all := bundles(t, s)
-		if len(all) != 4 {
-			t.Fatalf("%d webhooks", len(all))
-		}
-		for i, bundle := range all {
-			if err := trusts(bundle, leaf(t, a)); err != nil {
-				t.Errorf("webhook %d: %v", i, err)
-			}
-		}
+		all := allTrust(t, s, a)
 		secret := sharedSecret(t, s)
 		if secret.Type != corev1.SecretTypeTLS || string(secret.Data["ca.crt"]) != all[0] || !bytes.Equal(secret.Data["tls.crt"], encodeCerts(leaf(t, a))) {
 			t.Errorf("Secret of type %s differs from what is used", secret.Type)
@@ -216,15 +223,7 @@ func TestAuthorityHealsTargets(t *testing.T) {
 		apitest.Put(s, replaced)
 		time.Sleep(defaultInterval)
 		synctest.Wait()
-		all := bundles(t, s)
-		if len(all) != 4 {
-			t.Fatalf("%d webhooks", len(all))
-		}
-		for i, bundle := range all {
-			if err := trusts(bundle, leaf(t, a)); err != nil {
-				t.Errorf("webhook %d: %v", i, err)
-			}
-		}
+		allTrust(t, s, a)
 	})
 }
 
