@@ -29,8 +29,9 @@ const startupPatience = 2 * time.Minute
 // the manager.
 //
 // A replica forgets requests of objects that are not its own at the moment, for
-// whoever gets them reconciles them all. So every replica must be told of
-// everything.
+// whoever gets them reconciles them all. Those without an object in the cache, of
+// key-form reconcilers, it keeps until they are its own, each once. So every
+// replica must be told of everything.
 type Source func(ctx context.Context, add func(Request)) error
 
 // Channel returns a Source that adds what it receives from ch, until ch is
