@@ -146,7 +146,7 @@ func (e *Elector) try(ctx context.Context) (time.Duration, bool) {
 	if apierrors.IsNotFound(err) {
 		fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: e.cfg.Namespace, Name: e.cfg.Name}}
 		lease, err = e.opts.Leases.Create(ctx, e.claim(fresh, start), metav1.CreateOptions{})
-		return e.cfg.RetryPeriod, e.took(lease, err, start)
+		return e.cfg.RetryPeriod, e.took(lease, err, start, e.fence.set)
 	}
 	if err != nil {
 		e.failed(err)
@@ -157,7 +157,7 @@ func (e *Elector) try(ctx context.Context) (time.Duration, bool) {
 		return left, false
 	}
 	lease, err = e.opts.Leases.Update(ctx, e.claim(lease, start), metav1.UpdateOptions{})
-	return e.cfg.RetryPeriod, e.took(lease, err, start)
+	return e.cfg.RetryPeriod, e.took(lease, err, start, e.fence.set)
 }
 
 // claim returns the lease as ours from now on.
@@ -169,14 +169,15 @@ func (e *Elector) claim(lease *coordinationv1.Lease, now moment) *coordinationv1
 	return next
 }
 
-// took records the outcome of a request sent at start that made the lease ours.
-func (e *Elector) took(lease *coordinationv1.Lease, err error, start moment) bool {
+// took records the outcome of a request sent at start that made the lease ours,
+// or left it ours; fence is told of it.
+func (e *Elector) took(lease *coordinationv1.Lease, err error, start moment, fence func(moment)) bool {
 	if err != nil {
 		e.failed(err)
 		return false
 	}
 	e.saw(lease, start)
-	e.fence.set(start)
+	fence(start)
 	return true
 }
 

@@ -30,6 +30,7 @@ type replica struct {
 	cancel context.CancelFunc
 	done   chan error
 	drain  time.Duration // that lead needs to stop
+	deaf   bool          // lead does not heed the end of held
 	err    error         // that lead returns
 
 	registry prometheus.Registerer // nil: none
@@ -98,9 +99,13 @@ func (r *replica) lead(ctx, held context.Context) error {
 	r.mu.Lock()
 	r.cause, r.ended = context.Cause(ctx), time.Now()
 	r.mu.Unlock()
+	ends := held.Done()
+	if r.deaf {
+		ends = nil
+	}
 	select {
 	case <-time.After(r.drain):
-	case <-held.Done():
+	case <-ends:
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -406,6 +411,33 @@ func TestHangingRenewalIsALoss(t *testing.T) {
 		settle(2 * time.Minute)
 		if !a.leading() {
 			t.Error("a does not lead again")
+		}
+	})
+}
+
+// What was lost stays lost: a renewal that hung and succeeds at last does not
+// bring back the fence of a term that still drains.
+func TestLateRenewalDoesNotReviveALostTerm(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apitest.Server) {
+		a := start(t, server, "a", func(r *replica) { r.deaf, r.drain = true, 5*time.Minute })
+		settle(time.Minute)
+		before := *stored(server).Spec.RenewTime
+		server.Intercept(func(q apitest.Request) error {
+			switch {
+			case q.Verb != "update":
+				return nil
+			case time.Since(before.Time) < DefaultRenewDeadline-DefaultRetryPeriod:
+				return errors.New("not yet")
+			}
+			time.Sleep(2 * DefaultRetryPeriod)
+			return nil
+		})
+		settle(DefaultRenewDeadline + DefaultRetryPeriod)
+		if after := *stored(server).Spec.RenewTime; after.Equal(&before) {
+			t.Fatal("the late renewal was not written, so this proves nothing")
+		}
+		if !a.leading() || a.Leading() {
+			t.Errorf("work still runs: %v, and counts as leading: %v", a.leading(), a.Leading())
 		}
 	})
 }

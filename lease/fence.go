@@ -17,6 +17,16 @@ func (f *fence) set(renewed moment) {
 	f.renewed = renewed
 }
 
+// extend is set for a lease that is held: it does not bring back one that was
+// lost while its renewal was under way.
+func (f *fence) extend(renewed moment) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.renewed.mono.IsZero() {
+		f.renewed = renewed
+	}
+}
+
 func (f *fence) get() moment {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -108,7 +108,7 @@ func (e *Elector) renewOnce(ctx context.Context) bool {
 	if apierrors.IsNotFound(err) {
 		return false
 	}
-	e.took(next, err, start)
+	e.took(next, err, start, e.fence.extend)
 	return true
 }
 
