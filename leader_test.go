@@ -260,3 +260,25 @@ func TestNoReconcileUnlessSurelyHeld(t *testing.T) {
 		}
 	})
 }
+
+// A request that is given up just when its shard is won runs, whether the
+// take-over comes before or after: without an object nothing else would find it.
+func TestRequestParkedWhileItsShardIsWon(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, apitest.New(apitest.ConfigMaps))
+		ran := &calls{}
+		c := setpoint.For[*corev1.ConfigMap](r.m, "keys").
+			ReconcileRequest(setpoint.ReconcilerFunc(func(_ context.Context, req setpoint.Request) (setpoint.Result, error) {
+				ran.add(req.Name)
+				return setpoint.Result{}, nil
+			}))
+		setpoint.GiveUp(c, setpoint.Request{Namespace: "default", Name: "early"})
+		r.start()
+		settle(time.Second)
+		setpoint.GiveUp(c, setpoint.Request{Namespace: "default", Name: "late"})
+		settle(time.Second)
+		if ran.of("early") != 1 || ran.of("late") != 1 {
+			t.Errorf("given up before the start: ran %d times, while held: %d times, want 1 and 1", ran.of("early"), ran.of("late"))
+		}
+	})
+}

@@ -130,6 +130,7 @@ func (c *Controller) watch(ctx context.Context) error {
 	}()
 	start := time.Now()
 	c.takeover.won() // what is held now misses no change
+	c.unpark(c.m.leads.holds)
 	for i, s := range c.sources {
 		if i == 1 && !c.waitForMapping(ctx) {
 			return nil

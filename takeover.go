@@ -90,6 +90,11 @@ func (c *Controller) takeOver(ctx context.Context) {
 			c.replay(ctx, s, wanted)
 		}
 	}
+	c.unpark(wanted)
+}
+
+// unpark queues the parked requests that are wanted.
+func (c *Controller) unpark(wanted func(Request) bool) {
 	for _, p := range c.takeover.unpark(wanted) {
 		for _, cause := range p.causes {
 			c.queue.Add(p.request, queue.Listed, cause)
@@ -115,7 +120,8 @@ func (c *Controller) replay(ctx context.Context, s *source, wanted func(Request)
 	}
 }
 
-// giveUp lets go of a request of a shard that is not held.
+// giveUp lets go of a request of a shard that is not held. Should the shard have
+// been won meanwhile, the take-over may have looked for parked requests already.
 func (c *Controller) giveUp(r Request, causes []queue.Cause) {
 	c.queue.Forget(r)
 	if c.onRequest == nil {
@@ -123,5 +129,6 @@ func (c *Controller) giveUp(r Request, causes []queue.Cause) {
 	}
 	if _, known := c.m.cache.Peek(c.kind, r.Key()); !known {
 		c.takeover.park(r, causes)
+		c.unpark(func(parked Request) bool { return parked == r && c.m.leads.holds(r) })
 	}
 }
