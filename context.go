@@ -22,7 +22,7 @@ type reconcileInfo struct {
 	causes []queue.Cause
 
 	mu    sync.Mutex
-	wrote map[string]bool // objects that it wrote, by objectID
+	wrote writes
 }
 
 // Causes returns why the reconcile that ctx belongs to was started, oldest

@@ -31,30 +31,54 @@ type loops struct {
 }
 
 type loop struct {
-	wrote  map[string]bool // objects that the last reconcile wrote
-	streak int             // reconciles in a row that woke themselves
-	fields []string        // that changed when the key was woken last
+	wrote  writes   // of the last reconcile
+	streak int      // reconciles in a row that woke themselves
+	fields []string // that changed when the key was woken last
 }
+
+// writes are the objects that a reconcile wrote, by objectID. Those whose names
+// the server made are one, by the beginning of the names and anyName.
+type writes map[string]bool
+
+// anyName ends the name of objects that are created by generateName. No name
+// contains it.
+const anyName = "*"
 
 // objectID names an object among those of all kinds.
 func objectID(kind, object string) string { return kind + " " + object }
 
-// observeWrite remembers a write of the reconcile that ctx belongs to. A create
-// names no object and cannot repeat itself.
+// include reports whether an object is among the written ones.
+func (w writes) include(id string) bool {
+	if w[id] {
+		return true
+	}
+	for written := range w {
+		if begins, ok := strings.CutSuffix(written, anyName); ok && strings.HasPrefix(id, begins) {
+			return true
+		}
+	}
+	return false
+}
+
+// observeWrite remembers a write of the reconcile that ctx belongs to.
 func (m *Manager) observeWrite(ctx context.Context, r client.Request) {
 	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
-	if info == nil || r.Name == "" {
+	if info == nil || r.Name == "" && r.GenerateName == "" {
 		return
 	}
 	gvk, err := m.mapper.KindFor(r.Resource)
 	if err != nil {
 		return // then the write fails, too
 	}
-	id := objectID(kindName(gvk), Request{Namespace: r.Namespace, Name: r.Name}.String())
+	name := r.Name
+	if name == "" {
+		name = r.GenerateName + anyName
+	}
+	id := objectID(kindName(gvk), Request{Namespace: r.Namespace, Name: name}.String())
 	info.mu.Lock()
 	defer info.mu.Unlock()
 	if info.wrote == nil {
-		info.wrote = map[string]bool{}
+		info.wrote = writes{}
 	}
 	info.wrote[id] = true
 }
@@ -69,7 +93,7 @@ func (l *loops) begin(req Request, causes []queue.Cause) bool {
 		return false
 	}
 	for _, cause := range causes {
-		if !last.wrote[objectID(cause.Kind, cause.Object)] {
+		if !last.wrote.include(objectID(cause.Kind, cause.Object)) {
 			return false
 		}
 	}
@@ -100,7 +124,7 @@ type selfWake struct {
 }
 
 // end records what a reconcile wrote.
-func (l *loops) end(req Request, wrote map[string]bool, selfTriggered bool) selfWake {
+func (l *loops) end(req Request, wrote writes, selfTriggered bool) selfWake {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := l.byKey[req]
@@ -131,6 +155,13 @@ func (l *loops) end(req Request, wrote map[string]bool, selfTriggered bool) self
 	next.fields, found.fields = last.fields, last.fields
 	found.streak = next.streak
 	return found
+}
+
+// forget drops what is known of the keys for which it is asked to.
+func (l *loops) forget(which func(Request) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.byKey, func(r Request, _ *loop) bool { return which(r) })
 }
 
 // reportLoop warns of a key that wakes itself again and again.

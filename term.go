@@ -114,8 +114,17 @@ func (m *Manager) serve(ctx context.Context, t *term) error {
 	t.close()
 	t.wait(t.ctx, m.cfg.GracePeriod)
 	t.kill(fmt.Errorf("%w: %w", errStopping, context.Cause(ctx)))
+	defer m.forgetLoops(t.shard)
 	if still := t.wait(context.Background(), killPeriod); len(still) > 0 {
 		return errors.Join(t.err(), fmt.Errorf("%w: %s", lease.ErrNotDrained, m.describe(still, t.shard)))
 	}
 	return t.err()
+}
+
+// forgetLoops drops what the controllers know of a shard that is not held any
+// more: another replica goes on.
+func (m *Manager) forgetLoops(shard int) {
+	for _, c := range m.controllers {
+		c.loops.forget(func(r Request) bool { return m.leads.shardOf(r) == shard && !m.leads.holds(r) })
+	}
 }

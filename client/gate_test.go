@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-dev/setpoint/client"
@@ -36,6 +37,7 @@ func TestGateSeesEveryRequest(t *testing.T) {
 		c.Status().Update(ctx, obj),
 		c.Delete(ctx, obj),
 		c.DeleteAllOf(ctx, obj, client.InNamespace("default")),
+		c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "web-"}}),
 	))
 	resource := corev1.SchemeGroupVersion.WithResource("configmaps")
 	named := func(verb, subresource string, dryRun bool) client.Request {
@@ -44,13 +46,14 @@ func TestGateSeesEveryRequest(t *testing.T) {
 	want := []client.Request{
 		named("get", "", false),
 		{Verb: "list", Resource: resource},
-		{Verb: "create", Resource: resource, Namespace: "default"},
+		named("create", "", false),
 		named("update", "", true),
 		named("patch", "", false),
 		named("patch", "", false),
 		named("update", "status", false),
 		named("delete", "", false),
 		{Verb: "deletecollection", Resource: resource, Namespace: "default"},
+		{Verb: "create", Resource: resource, Namespace: "default", GenerateName: "web-"},
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("got  %v\nwant %v", seen, want)
@@ -61,7 +64,7 @@ func TestGateSeesEveryRequest(t *testing.T) {
 			writes++
 		}
 	}
-	if writes != 6 || len(s.take()) != len(want) {
+	if writes != 7 || len(s.take()) != len(want) {
 		t.Errorf("%d writes", writes)
 	}
 }

@@ -18,8 +18,8 @@ type Request struct {
 	Resource    schema.GroupVersionResource
 	Subresource string
 	// Namespace is empty for cluster-scoped resources and for all namespaces. Name is empty for
-	// collections and for a create.
-	Namespace, Name string
+	// collections and for a create whose name the server makes; GenerateName is what that begins with.
+	Namespace, Name, GenerateName string
 	// DryRun says that the server will not store the write.
 	DryRun bool
 }
@@ -58,10 +58,7 @@ type answer struct {
 // send sends the call to the target's path, through the gate.
 func (c *Client) send(ctx context.Context, t target, in call) (answer, error) {
 	in.Resource = t.mapping.Resource
-	in.Namespace = t.key.Namespace
-	if in.Verb != "create" || in.Subresource != "" {
-		in.Name = t.key.Name
-	}
+	in.Namespace, in.Name = t.key.Namespace, t.key.Name
 	var out answer
 	err := c.gate(ctx, in.Request, func(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
@@ -79,7 +76,7 @@ func (c *Client) roundTrip(ctx context.Context, t target, in call, out *answer) 
 		NamespaceIfScoped(in.Namespace, t.namespaced() && in.Namespace != "").
 		Resource(in.Resource.Resource).
 		SetHeader("Accept", in.accept)
-	if in.Name != "" {
+	if in.Name != "" && (in.Verb != "create" || in.Subresource != "") {
 		request.Name(in.Name)
 	}
 	if in.Subresource != "" {

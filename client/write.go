@@ -27,6 +27,9 @@ func (c *Client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 		return fmt.Errorf("create: %w", err)
 	}
 	in := call{Request: Request{Verb: "create", DryRun: o.dryRun}, params: o.params(c.fieldOwner)}
+	if obj.GetName() == "" {
+		in.GenerateName = obj.GetGenerateName()
+	}
 	in.body, in.contentType, err = c.codec.encode(obj, t.gvk)
 	if err != nil {
 		return explain("create", t, err)
