@@ -71,7 +71,9 @@ type Config struct {
 	// old owner's fields behind. Empty: the base name of the program.
 	FieldOwner string
 	// DryRun logs the writes of the manager's client instead of sending them;
-	// they seem to succeed and change nothing.
+	// they seem to succeed and change nothing. No Events are sent either. Leases
+	// are written as ever: a dry run takes part in elections, so give it a Name of
+	// its own, or no election, beside replicas that shall go on working.
 	DryRun bool
 
 	// DefaultCache and Kinds say which objects of a watched kind are cached and

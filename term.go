@@ -100,6 +100,7 @@ func (m *Manager) serve(ctx context.Context, t *term) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer t.kill(nil)
+	defer m.forgetLoops(t.shard)
 	if t.shard == 0 {
 		t.stop = fail
 		for _, r := range m.runnables {
@@ -114,7 +115,6 @@ func (m *Manager) serve(ctx context.Context, t *term) error {
 	t.close()
 	t.wait(t.ctx, m.cfg.GracePeriod)
 	t.kill(fmt.Errorf("%w: %w", errStopping, context.Cause(ctx)))
-	defer m.forgetLoops(t.shard)
 	if still := t.wait(context.Background(), killPeriod); len(still) > 0 {
 		return errors.Join(t.err(), fmt.Errorf("%w: %s", lease.ErrNotDrained, m.describe(still, t.shard)))
 	}
