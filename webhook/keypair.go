@@ -2,26 +2,24 @@ package webhook
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"slices"
 	"time"
+
+	"github.com/setpoint-dev/setpoint/internal/keypair"
 )
 
 // skew is by how much a certificate is valid before it was made, for API servers
 // whose clock is behind.
 const skew = 5 * time.Minute
 
-// keyPair is a certificate and its private key. Keys come from the system's
-// randomness, never from a seed.
+// keyPair is a certificate and its private key.
 type keyPair struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -76,22 +74,7 @@ func (ca keyPair) issue(hosts []string, now time.Time, lifetime time.Duration) (
 // sign makes a key and a certificate for it. The zero keyPair makes one that
 // signs itself.
 func (ca keyPair) sign(template *x509.Certificate) (keyPair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return keyPair{}, err
-	}
-	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
-		return keyPair{}, err
-	}
-	parent, signer := ca.cert, ca.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		return keyPair{}, err
-	}
-	cert, err := x509.ParseCertificate(der)
+	cert, key, err := keypair.New(template, ca.cert, ca.key)
 	return keyPair{cert, key}, err
 }
 
