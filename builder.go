@@ -98,6 +98,20 @@ func (b *Builder[T]) Backoff(base, max time.Duration) *Builder[T] {
 	return b
 }
 
+// RateLimit bounds the reconciles of this controller, whatever they are for: so
+// many per second in the long run, and burst at once. It protects what the
+// reconciler calls, such as an external API, from start-up listings and floods of
+// changes; what has to wait is reconciled in the same order as without. Default:
+// no bound.
+func (b *Builder[T]) RateLimit(perSecond float64, burst int) *Builder[T] {
+	if perSecond <= 0 || burst < 1 {
+		b.c.mistake("RateLimit(%v, %d): both must be positive", perSecond, burst)
+		return b
+	}
+	b.c.throttle = newThrottle(perSecond, burst)
+	return b
+}
+
 // RetryLimit bounds the retries of all objects of this controller together: so
 // many per second in the long run, and burst at once. Default: no bound.
 func (b *Builder[T]) RetryLimit(perSecond float64, burst int) *Builder[T] {

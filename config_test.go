@@ -71,7 +71,7 @@ func TestRunReturnsAllMistakes(t *testing.T) {
 	nothing := func(context.Context, *corev1.ConfigMap) (setpoint.Result, error) { return setpoint.Result{}, nil }
 	setpoint.For[*corev1.ConfigMap](m, "twice").Reconcile(nothing)
 	setpoint.For[*corev1.ConfigMap](m, "twice").Reconcile(nothing)
-	setpoint.For[*corev1.ConfigMap](m, "idle").Workers(0).Timeout(-1).Reconcile(nil)
+	setpoint.For[*corev1.ConfigMap](m, "idle").Workers(0).Timeout(-1).RateLimit(0, 1).Reconcile(nil)
 	setpoint.For[*unstructured.Unstructured](m, "kindless").
 		Reconcile(func(context.Context, *unstructured.Unstructured) (setpoint.Result, error) {
 			return setpoint.Result{}, nil
@@ -86,7 +86,7 @@ func TestRunReturnsAllMistakes(t *testing.T) {
 	err = m.Run(t.Context())
 	wantAll(t, err,
 		`controller "twice": the name is used twice`,
-		`controller "idle": Workers(0)`, `controller "idle": Timeout(-1ns)`, `controller "idle": the reconciler is nil`,
+		`controller "idle": Workers(0)`, `controller "idle": Timeout(-1ns)`, `controller "idle": RateLimit(0, 1): both must be positive`, `controller "idle": the reconciler is nil`,
 		`controller "kindless": For[*unstructured.Unstructured]`,
 		`controller "interface": For[client.Object]: the type must be a pointer`,
 		`controller "unknown": Owns(*setpoint_test.stranger)`, `controller "unknown": Watches(*setpoint_test.stranger)`,

@@ -36,6 +36,7 @@ type Controller struct {
 	timeout  time.Duration
 	backoff  queue.Backoff
 	retries  queue.Bucket
+	throttle *throttle // nil: none
 	// Exactly one of these is set.
 	onObject  func(context.Context, client.Object) (Result, error)
 	onRequest Reconciler

@@ -33,7 +33,11 @@ func (c *Controller) work(ctx context.Context) error {
 		return nil
 	}
 	for c.pause.wait(ctx) {
-		item, err := c.queue.Get(ctx)
+		var item queue.Item[Request]
+		err := c.throttle.next(ctx, func() (err error) {
+			item, err = c.queue.Get(ctx)
+			return err
+		})
 		if err != nil {
 			return nil // ctx ended, or the queue was shut down because it will
 		}
