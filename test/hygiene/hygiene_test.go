@@ -209,6 +209,8 @@ func TestDependenciesOfModuleOne(t *testing.T) {
 		"k8s.io/api":                          "the built-in kinds",
 		"k8s.io/apimachinery":                 "object metadata, schemes, patches",
 		"k8s.io/client-go":                    "kubeconfig, credentials, transport",
+		"sigs.k8s.io/json":                    "strict decoding that names unknown fields by their paths, as the API server does",
+		"sigs.k8s.io/yaml":                    "documents that users write",
 		"github.com/google/go-cmp":            "tests only",
 		"go.uber.org/goleak":                  "tests only",
 	}
