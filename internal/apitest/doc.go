@@ -8,6 +8,7 @@
 // writes that change nothing, watches with initial events, bookmarks and history.
 // It validates nothing, knows no admission and no garbage collection. An apply is
 // a merge that creates and writes down which fields were applied; it removes none
-// and meets no conflict. It answers in JSON and reads JSON
-// and protobuf. What needs more is tested on the plane.
+// and meets no conflict. Any field of type string can be selected by, by its
+// path. It answers in JSON and reads JSON and protobuf. What needs more is
+// tested on the plane.
 package apitest

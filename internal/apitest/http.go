@@ -159,8 +159,12 @@ func selection(labelSelector, fieldSelector string) (func(object) bool, error) {
 	}
 	return func(o object) bool {
 		u := unstructured.Unstructured{Object: o}
-		return byLabel.Matches(labels.Set(u.GetLabels())) &&
-			byField.Matches(fields.Set{"metadata.name": u.GetName(), "metadata.namespace": u.GetNamespace()})
+		values := fields.Set{}
+		for _, r := range byField.Requirements() {
+			// A field that is missing, or no text, is selected as "".
+			values[r.Field], _, _ = unstructured.NestedString(o, strings.Split(r.Field, ".")...)
+		}
+		return byLabel.Matches(labels.Set(u.GetLabels())) && byField.Matches(values)
 	}, nil
 }
 
