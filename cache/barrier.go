@@ -5,12 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
@@ -21,46 +16,6 @@ import (
 func (c *Cache) Covers(gvk schema.GroupVersionKind, namespace string) bool {
 	s, err := c.lookup(gvk)
 	return err == nil && s.covers(namespace)
-}
-
-// Matches reports whether the cache could ever show the object: its kind is watched and the object lies in the
-// namespaces and selectors of the kind's options. Where a field selector cannot be decided from obj it says
-// true.
-func (c *Cache) Matches(gvk schema.GroupVersionKind, obj metav1.Object) bool {
-	s, err := c.lookup(gvk)
-	if err != nil || !s.covers(obj.GetNamespace()) {
-		return false
-	}
-	if o := s.options.Labels; o != nil && !o.Matches(labels.Set(obj.GetLabels())) {
-		return false
-	}
-	return s.options.Fields == nil || fieldsMatch(s.options.Fields, obj)
-}
-
-// fieldsMatch evaluates a field selector on an object at hand.
-func fieldsMatch(selector fields.Selector, obj metav1.Object) bool {
-	var tree map[string]any
-	for _, r := range selector.Requirements() {
-		var value string
-		switch r.Field {
-		case "metadata.name":
-			value = obj.GetName()
-		case "metadata.namespace":
-			value = obj.GetNamespace()
-		default:
-			if tree == nil {
-				var err error
-				if tree, err = runtime.DefaultUnstructuredConverter.ToUnstructured(obj); err != nil {
-					return true
-				}
-			}
-			value = fieldValue(tree, r.Field)
-		}
-		if (value == r.Value) != (r.Operator != selection.NotEquals) {
-			return false
-		}
-	}
-	return true
 }
 
 // WaitRevision waits until the cache has surely seen revision rv of the kind: every change up to it, in the

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -136,18 +138,76 @@ func TestMatches(t *testing.T) {
 		elsewhere := pod("a", "p", x)
 		elsewhere.Spec.NodeName = ""
 		for name, c := range map[string]struct {
-			object *corev1.Pod
-			want   bool
+			object        metav1.Object
+			matches, sure bool
 		}{
-			"in scope":      {pod("a", "p", x), true},
-			"namespace":     {pod("b", "p", x), false},
-			"labels":        {pod("a", "p", nil), false},
-			"field":         {elsewhere, false},
-			"name excluded": {pod("a", "q", x), false},
+			"in scope":                         {pod("a", "p", x), true, true},
+			"namespace":                        {pod("b", "p", x), false, true},
+			"labels":                           {pod("a", "p", nil), false, true},
+			"field":                            {elsewhere, false, true},
+			"name excluded":                    {pod("a", "q", x), false, true},
+			"metadata of what may be in scope": {meta.AsPartialObjectMetadata(pod("a", "p", x)), true, false},
+			"metadata of another name":         {meta.AsPartialObjectMetadata(pod("a", "q", x)), false, true},
+			"metadata with other labels":       {meta.AsPartialObjectMetadata(pod("a", "p", nil)), false, true},
+			"metadata of another namespace":    {meta.AsPartialObjectMetadata(pod("b", "p", x)), false, true},
 		} {
-			same(t, name, c.want, h.Matches(podKind, c.object))
+			matches, sure := h.Matches(podKind, c.object)
+			same(t, name, [2]bool{c.matches, c.sure}, [2]bool{matches, sure})
 		}
-		same(t, "a kind without options", true, h.Matches(widgetKind, widget("b", "w", nil)))
-		same(t, "a kind that is not watched", false, h.Matches(nodeKind, pod("", "n", nil)))
+		matches, sure := h.Matches(widgetKind, widget("b", "w", nil))
+		same(t, "a kind without options", [2]bool{true, true}, [2]bool{matches, sure})
+		matches, sure = h.Matches(nodeKind, pod("", "n", nil))
+		same(t, "a kind that is not watched", [2]bool{false, true}, [2]bool{matches, sure})
+	})
+}
+
+// A field that is missing is empty only where it could be a text: the server compares the zero of a number or a truth value.
+func TestFieldOf(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	tree := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}}}
+	for _, c := range []struct {
+		object      metav1.Object
+		path, value string
+		known       bool
+	}{
+		{pod("a", "p", nil), "spec.nodeName", "node-p", true},
+		{pod("a", "p", nil), "status.phase", "", true},
+		{pod("a", "p", nil), "metadata.namespace", "a", true},
+		{pod("a", "p", map[string]string{"app": "x"}), "metadata.labels.app", "x", true},
+		{pod("a", "p", nil), "metadata.labels.app", "", true},
+		{pod("a", "p", nil), "spec.colour", "", false},
+		{pod("a", "p", nil), "spec.securityContext.runAsUser", "", false},
+		{pod("a", "p", nil), "spec.containers", "", false},
+		{node, "spec.unschedulable", "", false},
+		{node, "name", "", false},
+		{&corev1.Event{}, "source", "", false},
+		{tree, "spec.replicas", "3", true},
+		{tree, "spec.colour", "", true},
+		{tree, "spec", "", false},
+		{meta.AsPartialObjectMetadata(pod("a", "p", nil)), "metadata.name", "p", true},
+		{meta.AsPartialObjectMetadata(pod("a", "p", nil)), "spec.nodeName", "", false},
+	} {
+		value, known := fieldOf(c.object, c.path)
+		if value != c.value || known != c.known {
+			t.Errorf("%s of a %T is %q, known %v; want %q, %v", c.path, c.object, value, known, c.value, c.known)
+		}
+	}
+}
+
+func TestScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		selector := labels.SelectorFromSet(labels.Set{"app": "x"})
+		h := follow(t, newServer(), Config{Default: Options{Namespaces: []string{"b", "a"}, Labels: selector}}, podKind, nodeKind)
+		limited, _ := h.Scope(podKind)
+		same(t, "a kind with namespaces", []string{"a", "b"}, limited.Namespaces)
+		same(t, "its labels", "app=x", limited.Labels.String())
+		unlimited, _ := h.Scope(nodeKind)
+		same(t, "a kind without namespaces", []string{""}, unlimited.Namespaces)
+		must(h.SetNamespaces(podKind))
+		none, watched := h.Scope(podKind)
+		same(t, "an empty set", 0, len(none.Namespaces))
+		same(t, "it is watched", true, watched)
+		_, watched = h.Scope(widgetKind)
+		same(t, "another kind is watched", false, watched)
 	})
 }

@@ -65,16 +65,10 @@ func (s sizes) Describe(descs chan<- *prometheus.Desc) {
 func (s sizes) Collect(values chan<- prometheus.Metric) {
 	type size struct{ objects, bytes float64 }
 	kinds := map[schema.GroupKind]size{} // a kind may be watched in two versions
-	s.cache.mu.RLock()
-	for gvk, k := range s.cache.kinds {
-		if k.store == nil {
-			continue
-		}
-		objects, bytes := k.store.size()
-		was := kinds[gvk.GroupKind()]
-		kinds[gvk.GroupKind()] = size{was.objects + float64(objects), was.bytes + float64(bytes)}
+	for _, k := range s.cache.Kinds() {
+		was := kinds[k.Kind.GroupKind()]
+		kinds[k.Kind.GroupKind()] = size{was.objects + float64(k.Objects), was.bytes + float64(k.Bytes)}
 	}
-	s.cache.mu.RUnlock()
 	for kind, size := range kinds {
 		values <- prometheus.MustNewConstMetric(s.cache.metrics.objects, prometheus.GaugeValue, size.objects, kind.String())
 		values <- prometheus.MustNewConstMetric(s.cache.metrics.bytes, prometheus.GaugeValue, size.bytes, kind.String())

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-dev/setpoint/cache"
@@ -144,7 +143,7 @@ func (c *Client) askAll(ctx context.Context, t target, writes []write) (asked bo
 }
 
 // ask finds out what the cache must show under a key, or under all keys of a collection, by
-// reading the metadata that the server has now.
+// reading the metadata that the server has now within the cache's scope.
 //
 // What the cache shows is read first: an object that the cache has and the server has not (or has
 // outside the cache's selectors) is then surely leaving the cache, rather than created in between.
@@ -153,23 +152,17 @@ func (c *Client) ask(ctx context.Context, t target, w write) error {
 	if err != nil {
 		return err
 	}
-	var live metav1.PartialObjectMetadataList
-	o := listOptions{}
-	if w.key.Name != "" {
-		o.fields = []fields.Selector{fields.OneTermEqualSelector("metadata.name", w.key.Name)}
-	}
-	t.key = types.NamespacedName{Namespace: w.key.Namespace}
-	if err := c.listLive(ctx, t, o, &live); err != nil {
+	t.key = w.key
+	live, err := c.inScope(ctx, t)
+	if err != nil {
 		return err
 	}
 	now := w.pending
 	now.unknown = false
 	stays := map[types.UID]bool{}
-	for i := range live.Items {
-		if item := &live.Items[i]; c.cache.Matches(t.gvk, item) {
-			stays[item.UID] = true
-			now.revision = later(now.revision, item.ResourceVersion)
-		}
+	for _, item := range live {
+		stays[item.GetUID()] = true
+		now.revision = later(now.revision, item.GetResourceVersion())
 	}
 	if stays[now.gone] {
 		now.gone = ""

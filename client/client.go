@@ -48,6 +48,9 @@ type Config struct {
 	// Gate sees every request before it leaves. Nil lets all pass.
 	Gate Gate
 
+	// Observe is told of every write: see [Observer]. Nil: nobody is.
+	Observe Observer
+
 	// Logger gets warnings of the server and of the client. Nil discards.
 	Logger *slog.Logger
 
@@ -71,6 +74,7 @@ type Client struct {
 	applied    applications
 	fieldOwner string
 	gate       Gate
+	observe    Observer // nil: nobody is told
 	log        *slog.Logger
 	metrics    *metrics
 }
@@ -109,6 +113,7 @@ func New(cfg Config) (*Client, error) {
 		cache:      cfg.Cache,
 		fieldOwner: cfg.FieldOwner,
 		gate:       cfg.Gate,
+		observe:    cfg.Observe,
 		log:        cfg.Logger,
 		metrics:    metrics,
 	}

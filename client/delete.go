@@ -30,10 +30,13 @@ func (c *Client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 		return explain("delete", t, err)
 	}
 	w := change{call: in, what: "delete", uid: obj.GetUID(), revision: obj.GetResourceVersion()}
+	ctx, ended := c.observed(ctx, t, in)
 	got, err := c.send(ctx, t, in)
 	if errors.Is(err, ErrNotSent) && !got.sent {
+		ended(nil, nil)
 		return nil
 	}
+	ended(nil, err)
 	if err != nil {
 		c.failed(t, w, got.sent, err)
 		return explain("delete", t, err)
@@ -89,10 +92,13 @@ func (c *Client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	}
 	in.params = o.list.params()
 	in.accept = runtime.ContentTypeJSON + asMetadataList + "," + runtime.ContentTypeJSON // the answer is a list of what was there
+	ctx, ended := c.observed(ctx, t, in)
 	got, err := c.send(ctx, t, in)
 	if errors.Is(err, ErrNotSent) && !got.sent {
+		ended(nil, nil)
 		return nil
 	}
+	ended(nil, err)
 	// The answer does not say which objects are gone and which are only marked, nor at which
 	// revision, so that is asked for when somebody reads.
 	if got.sent && !in.DryRun && (err == nil || outcomeUnknown(err)) {

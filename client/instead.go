@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // This file reads from the server what the cache would show if it were up to date: no object
@@ -22,66 +25,140 @@ func (c *Client) getInstead(ctx context.Context, t target, obj Object) error {
 	if err := c.getLive(ctx, t, "", fresh); err != nil {
 		return err
 	}
-	if c.outside(t, fresh) {
+	shows, err := c.shows(ctx, t, fresh)
+	if err != nil {
+		return err
+	}
+	if !shows {
 		return apierrors.NewNotFound(t.mapping.Resource.GroupResource(), t.key.Name)
 	}
 	assign(obj, fresh)
 	return nil
 }
 
-func (c *Client) listInstead(ctx context.Context, t target, o listOptions, list ObjectList) error {
-	byIndex := indexed(o.fieldSelector())
-	if byIndex.Empty() {
-		if err := c.listLive(ctx, t, o, list); err != nil {
-			return err
-		}
-		return c.keep(t, list, list, byIndex, 0)
+// shows reports whether the cache would show an object that was read live. What cannot be decided here, the server is
+// asked. A kind whose watch was closed meanwhile has no scope any more.
+func (c *Client) shows(ctx context.Context, t target, obj Object) (bool, error) {
+	if _, watched := c.cache.Scope(t.gvk); !watched {
+		return true, nil
 	}
-	// An index is computed from the whole object in the form that the scheme gives it.
-	whole, err := c.newList(t.gvk)
-	if err != nil {
-		return err
+	matches, sure := c.cache.Matches(t.gvk, obj)
+	if sure {
+		return matches, nil
 	}
-	limit := o.limit
-	o.fields, o.limit = nil, 0
-	if err := c.listLive(ctx, t, o, whole); err != nil {
-		return err
-	}
-	return c.keep(t, whole, list, byIndex, limit)
+	found, err := c.inScope(ctx, t)
+	return slices.ContainsFunc(found, func(o Object) bool { return o.GetUID() == obj.GetUID() }), err
 }
 
-// keep puts those items of from into list that the cache would show and the selector selects.
-func (c *Client) keep(t target, from, list ObjectList, selector fields.Selector, limit int64) error {
-	items, err := meta.ExtractList(from)
+func (c *Client) listInstead(ctx context.Context, t target, o listOptions, list ObjectList) error {
+	from, byIndex := list, indexed(o.fieldSelector())
+	limit := o.limit
+	if !byIndex.Empty() {
+		// An index is computed from the whole object in the form that the scheme gives it.
+		var err error
+		if from, err = c.newList(t.gvk); err != nil {
+			return err
+		}
+		o.fields, o.limit = nil, 0
+	}
+	all, err := c.listScope(ctx, t, o, from)
 	if err != nil {
 		return err
 	}
-	kept := []runtime.Object{}
-	for _, item := range items {
-		if obj, ok := item.(Object); !ok || c.outside(t, obj) || limit > 0 && int64(len(kept)) == limit {
-			continue
-		}
-		if !selector.Empty() {
-			if selected, err := c.cache.Selects(t.gvk, selector, item); err != nil {
+	var kept []runtime.Object
+	for _, obj := range all.items {
+		if !byIndex.Empty() {
+			if selected, err := c.cache.Selects(t.gvk, byIndex, obj); err != nil {
 				return err
 			} else if !selected {
 				continue
 			}
 		}
-		if item, err = convert(item, list); err != nil {
+		item, err := convert(obj, list)
+		if err != nil {
 			return err
 		}
 		kept = append(kept, item)
 	}
-	list.GetObjectKind().SetGroupVersionKind(t.gvk.GroupVersion().WithKind(t.gvk.Kind + "List"))
-	list.SetResourceVersion(from.GetResourceVersion())
-	return meta.SetList(list, kept)
+	remaining := all.missing
+	if n := int64(len(kept)) - limit; limit > 0 && n > 0 {
+		kept, remaining = kept[:limit], remaining+n
+	}
+	fresh := newLike(list).(ObjectList)
+	fresh.GetObjectKind().SetGroupVersionKind(t.gvk.GroupVersion().WithKind(t.gvk.Kind + "List"))
+	fresh.SetResourceVersion(all.revision)
+	if remaining > 0 {
+		fresh.SetRemainingItemCount(&remaining)
+	}
+	if err := meta.SetList(fresh, kept); err != nil {
+		return err
+	}
+	assign(list, fresh)
+	return nil
 }
 
-// outside reports whether the cache would never show the object. A kind whose watch was closed
-// meanwhile has no scope any more.
-func (c *Client) outside(t target, obj Object) bool {
-	return c.cache.Covers(t.gvk, "") && !c.cache.Matches(t.gvk, obj)
+// listing is what the server has within the cache's scope.
+type listing struct {
+	items    []Object // sorted as the cache does
+	revision string   // the oldest of its parts
+	missing  int64    // at least so many more there are than the limit of a part allowed
+}
+
+// listScope lists what the options select within the cache's scope: with its selectors, and in its namespaces one by one,
+// since more may be forbidden. The items are of the kind that from holds.
+func (c *Client) listScope(ctx context.Context, t target, o listOptions, from ObjectList) (listing, error) {
+	scope, watched := c.cache.Scope(t.gvk)
+	if !watched || !t.namespaced() {
+		scope.Namespaces = []string{""}
+	}
+	if t.key.Namespace != "" {
+		scope.Namespaces = []string{t.key.Namespace}
+	}
+	if scope.Labels != nil {
+		o.labels = append(slices.Clip(o.labels), scope.Labels)
+	}
+	if scope.Fields != nil {
+		o.fields = append(slices.Clip(o.fields), scope.Fields)
+	}
+	var all listing
+	for _, namespace := range scope.Namespaces {
+		t.key = types.NamespacedName{Namespace: namespace}
+		part := newLike(from).(ObjectList)
+		part.GetObjectKind().SetGroupVersionKind(t.gvk.GroupVersion().WithKind(t.gvk.Kind + "List"))
+		if err := c.listLive(ctx, t, o, part); err != nil {
+			return listing{}, err
+		}
+		all.revision = earlier(all.revision, part.GetResourceVersion())
+		if n := part.GetRemainingItemCount(); n != nil {
+			all.missing += *n
+		} else if part.GetContinue() != "" {
+			all.missing++
+		}
+		err := meta.EachListItem(part, func(item runtime.Object) error {
+			obj, ok := item.(Object)
+			if !ok {
+				return fmt.Errorf("%T is no object", item)
+			}
+			all.items = append(all.items, obj)
+			return nil
+		})
+		if err != nil {
+			return listing{}, err
+		}
+	}
+	slices.SortStableFunc(all.items, func(a, b Object) int { return strings.Compare(KeyOf(a).String(), KeyOf(b).String()) })
+	return all, nil
+}
+
+// inScope returns the metadata of what the server has under the target's key, or all keys of a collection, within the
+// cache's scope.
+func (c *Client) inScope(ctx context.Context, t target) ([]Object, error) {
+	o := listOptions{}
+	if t.key.Name != "" {
+		o.fields = []fields.Selector{fields.OneTermEqualSelector("metadata.name", t.key.Name)}
+	}
+	all, err := c.listScope(ctx, t, o, &metav1.PartialObjectMetadataList{})
+	return all.items, err
 }
 
 // indexed returns the selector if the server may not know all of it, else one that selects

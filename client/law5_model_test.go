@@ -241,7 +241,7 @@ func (m *model) checkGet(gvk schema.GroupVersionKind, key types.NamespacedName, 
 	switch covered := m.c.cache.Covers(gvk, key.Namespace); {
 	case err != nil && !apierrors.IsNotFound(err):
 		m.fail("get: %v", err)
-	case live == nil || covered && !m.c.cache.Matches(gvk, live):
+	case live == nil || covered && !m.inScope(gvk, live):
 		if err == nil {
 			m.fail("%s is shown at revision %s: the server says %v", key, into.GetResourceVersion(), describe(live))
 		}
@@ -266,7 +266,7 @@ func (m *model) checkList(gvk schema.GroupVersionKind, namespace string, like cl
 	covered := m.c.cache.Covers(gvk, namespace)
 	want := map[types.NamespacedName]client.Object{}
 	for _, obj := range m.all(gvk, namespace) {
-		if !covered || m.c.cache.Matches(gvk, obj) {
+		if !covered || m.inScope(gvk, obj) {
 			want[client.KeyOf(obj)] = obj
 		}
 	}
@@ -289,6 +289,15 @@ func (m *model) checkList(gvk schema.GroupVersionKind, namespace string, like cl
 	for key, live := range want {
 		m.fail("%s is not listed: the server says %v", key, describe(live))
 	}
+}
+
+// inScope reports whether the cache is to show the server's object.
+func (m *model) inScope(gvk schema.GroupVersionKind, obj client.Object) bool {
+	matches, sure := m.c.cache.Matches(gvk, obj)
+	if !sure {
+		m.fail("a whole object does not tell whether it is in scope: %v", obj)
+	}
+	return matches
 }
 
 // checkQuiet checks that reads of a cache that has caught up need no request.

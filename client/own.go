@@ -82,11 +82,17 @@ func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool) {
 	}
 	// An object outside the cache's selectors leaves the cache, or never comes: no event tells of
 	// a further write to it, so its revision is not waited for.
-	matches := o.cache.Matches(shown, obj)
-	if !matches && !o.mayHold(shown, t) {
+	matches, sure := o.cache.Matches(shown, obj)
+	if !(matches && sure) && !o.mayHold(shown, t) {
+		if !sure { // the server knows
+			o.unsure(t)
+		}
 		return
 	}
 	o.record(shown, t, func(p *pending) {
+		if p.unknown && !sure {
+			return
+		}
 		p.unknown = false
 		if !matches {
 			o.leaves(shown, t, p, obj.GetUID())
@@ -104,7 +110,11 @@ func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool) {
 func (o *ownWrites) wrotePart(t target, revision string) {
 	shown, ok := o.shownAs(t)
 	if ok && revision != "" && o.mayHold(shown, t) {
-		o.record(shown, t, func(p *pending) { p.revision = later(p.revision, revision) })
+		o.record(shown, t, func(p *pending) {
+			if !p.unknown {
+				p.revision = later(p.revision, revision)
+			}
+		})
 	}
 }
 
@@ -283,6 +293,14 @@ func later(a, b string) string {
 		return b
 	}
 	if a == "" && orderable(b) {
+		return b
+	}
+	return a
+}
+
+// earlier is the earlier of two revisions, or the one that there is.
+func earlier(a, b string) string {
+	if order, err := resourceversion.CompareResourceVersion(a, b); a == "" || err == nil && order > 0 {
 		return b
 	}
 	return a

@@ -151,33 +151,46 @@ type change struct {
 
 // write sends a write, and remembers what cached reads must see from now on.
 func (c *Client) write(ctx context.Context, t target, w change) error {
+	ctx, ended := c.observed(ctx, t, w.call)
+	fresh, got, err := c.exchange(ctx, t, w)
+	if err != nil || fresh == nil {
+		ended(nil, err)
+		return explain(w.what, t, err)
+	}
+	ended(fresh, nil)
+	c.succeeded(ctx, t, w, fresh)
+	if w.applied != nil {
+		w.applied(fresh, got)
+	}
+	assign(w.into, fresh)
+	return nil
+}
+
+// exchange sends a write and decodes the answer. The object is nil when the write was not sent, or
+// the answer is of another kind.
+func (c *Client) exchange(ctx context.Context, t target, w change) (Object, answer, error) {
 	gvk, err := KindOf(w.into, c.scheme)
 	if err != nil {
-		return explain(w.what, t, err)
+		return nil, answer{}, err
 	}
 	w.accept = c.codec.accept(w.into, gvk)
 	got, err := c.send(ctx, t, w.call)
 	if errors.Is(err, ErrNotSent) && !got.sent {
-		return nil
+		return nil, got, nil
 	}
 	if err != nil {
 		c.failed(t, w, got.sent, err)
-		return explain(w.what, t, err)
+		return nil, got, err
 	}
 	fresh, same, err := c.codec.decode(got.body, got.contentType, w.into, gvk)
 	if err != nil {
 		c.failed(t, w, true, err)
-		return explain(w.what, t, err)
+		return nil, got, err
 	}
 	if !same {
-		return nil
+		return nil, got, nil
 	}
-	c.succeeded(ctx, t, w, fresh.(Object))
-	if w.applied != nil {
-		w.applied(fresh.(Object), got)
-	}
-	assign(w.into, fresh)
-	return nil
+	return fresh.(Object), got, nil
 }
 
 func (c *Client) succeeded(ctx context.Context, t target, w change, fresh Object) {
