@@ -22,6 +22,8 @@ type Scope struct {
 	Namespaces []string // sorted; "" stands for all of them, and for a kind that has none
 	Labels     labels.Selector
 	Fields     fields.Selector // this and Labels: nil selects everything
+
+	MetadataOnly bool // nothing else is kept, or given to index functions
 }
 
 // Scope returns the scope of a kind. It reports false when the kind is not watched. Namespaces that are selected by
@@ -31,7 +33,8 @@ func (c *Cache) Scope(gvk schema.GroupVersionKind) (Scope, bool) {
 	if err != nil {
 		return Scope{}, false
 	}
-	scope := Scope{Namespaces: []string{""}, Labels: s.options.Labels, Fields: s.options.Fields}
+	o := s.options
+	scope := Scope{Namespaces: []string{""}, Labels: o.Labels, Fields: o.Fields, MetadataOnly: o.MetadataOnly}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if n := s.namespaces; n.limited && !n.unknown && !s.isClusterScoped() {
@@ -120,8 +123,8 @@ func hasText(t reflect.Type, path []string) bool {
 
 // Selects reports whether List would select an object by the fields, although it is not from the cache: for a
 // reader that goes to the server while the cache is behind, because the server does not know the declared
-// indexes. The object must have the form that index functions are given: the scheme's Go type, else
-// unstructured.
+// indexes. The object must have the form that index functions are given: the scheme's Go type, else unstructured, or metadata
+// where nothing else is kept. A transform is made on a copy.
 func (c *Cache) Selects(gvk schema.GroupVersionKind, selector fields.Selector, obj runtime.Object) (bool, error) {
 	s, err := c.lookup(gvk)
 	if err != nil {
@@ -137,6 +140,12 @@ func (c *Cache) Selects(gvk schema.GroupVersionKind, selector fields.Selector, o
 	}
 	if q.nothing || q.name != "" && q.name != accessor.GetName() || q.namespace != "" && q.namespace != accessor.GetNamespace() {
 		return false, nil
+	}
+	if change := s.options.Transform; change != nil {
+		kept := obj.DeepCopyObject()
+		if change(kept) == nil { // else the cache keeps it as it is, too
+			obj = kept
+		}
 	}
 	for _, r := range q.indexed {
 		if slices.Contains(s.indexes[r.index].values(obj), r.value) != r.equal {

@@ -39,8 +39,8 @@ func (c *Client) getInstead(ctx context.Context, t target, obj Object) error {
 // shows reports whether the cache would show an object that was read live. What cannot be decided here, the server is
 // asked. A kind whose watch was closed meanwhile has no scope any more.
 func (c *Client) shows(ctx context.Context, t target, obj Object) (bool, error) {
-	if _, watched := c.cache.Scope(t.gvk); !watched {
-		return true, nil
+	if scope, watched := c.cache.Scope(t.gvk); !watched || scope.MetadataOnly && !isMetadata(obj) {
+		return true, nil // no read of the cache's
 	}
 	matches, sure := c.cache.Matches(t.gvk, obj)
 	if sure {
@@ -51,12 +51,16 @@ func (c *Client) shows(ctx context.Context, t target, obj Object) (bool, error) 
 }
 
 func (c *Client) listInstead(ctx context.Context, t target, o listOptions, list ObjectList) error {
+	scope, watched := c.cache.Scope(t.gvk)
+	if !watched || scope.MetadataOnly && !isMetadata(list) {
+		return c.listLive(ctx, t, o, list) // no read of the cache's
+	}
 	from, byIndex := list, indexed(o.fieldSelector())
 	limit := o.limit
 	if !byIndex.Empty() {
-		// An index is computed from the whole object in the form that the scheme gives it.
+		// An index is computed from the object in the form that the cache keeps.
 		var err error
-		if from, err = c.newList(t.gvk); err != nil {
+		if from, err = c.newList(t.gvk, scope.MetadataOnly); err != nil {
 			return err
 		}
 		o.fields, o.limit = nil, 0
@@ -65,20 +69,9 @@ func (c *Client) listInstead(ctx context.Context, t target, o listOptions, list 
 	if err != nil {
 		return err
 	}
-	var kept []runtime.Object
-	for _, obj := range all.items {
-		if !byIndex.Empty() {
-			if selected, err := c.cache.Selects(t.gvk, byIndex, obj); err != nil {
-				return err
-			} else if !selected {
-				continue
-			}
-		}
-		item, err := convert(obj, list)
-		if err != nil {
-			return err
-		}
-		kept = append(kept, item)
+	kept, err := c.selected(t, all.items, byIndex, list)
+	if err != nil {
+		return err
 	}
 	remaining := all.missing
 	if n := int64(len(kept)) - limit; limit > 0 && n > 0 {
@@ -95,6 +88,25 @@ func (c *Client) listInstead(ctx context.Context, t target, o listOptions, list 
 	}
 	assign(list, fresh)
 	return nil
+}
+
+// selected returns the items that the selector selects by the cache's indexes, in the representation that list holds.
+func (c *Client) selected(t target, items []Object, byIndex fields.Selector, list ObjectList) (kept []runtime.Object, err error) {
+	for _, obj := range items {
+		if !byIndex.Empty() {
+			if ok, err := c.cache.Selects(t.gvk, byIndex, obj); err != nil {
+				return nil, err
+			} else if !ok {
+				continue
+			}
+		}
+		item, err := convert(obj, list)
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, item)
+	}
+	return kept, nil
 }
 
 // listing is what the server has within the cache's scope.
@@ -172,9 +184,14 @@ func indexed(selector fields.Selector) fields.Selector {
 	return fields.Everything()
 }
 
-// newList returns an empty list of the kind: of the scheme's Go type, else unstructured.
-func (c *Client) newList(gvk schema.GroupVersionKind) (ObjectList, error) {
+// newList returns an empty list of the kind: of metadata or of the scheme's Go type, else unstructured.
+func (c *Client) newList(gvk schema.GroupVersionKind, metadataOnly bool) (ObjectList, error) {
 	listKind := gvk.GroupVersion().WithKind(gvk.Kind + "List")
+	if metadataOnly {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(listKind)
+		return list, nil
+	}
 	if !c.scheme.Recognizes(gvk) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(listKind)

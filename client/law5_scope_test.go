@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -171,6 +172,46 @@ func TestLaw5LiveReadsStayInScope(t *testing.T) {
 					t.Fatal("the answer was not lost")
 				}
 				must(t, c.List(t.Context(), list))
+			})
+		})
+	}
+}
+
+// TestLaw5IndexOfWhatIsKept: an index is computed from what the cache keeps, also when the server has more.
+func TestLaw5IndexOfWhatIsKept(t *testing.T) {
+	drop := func(obj runtime.Object) error { obj.(*corev1.ConfigMap).Data = nil; return nil }
+	for why, test := range map[string]struct {
+		kept  cache.Options
+		value func(runtime.Object) string
+	}{
+		"metadata only": {cache.Options{MetadataOnly: true}, func(obj runtime.Object) string {
+			return obj.(*metav1.PartialObjectMetadata).Labels["in"]
+		}},
+		"transformed": {cache.Options{Transform: drop}, func(obj runtime.Object) string {
+			return obj.(*corev1.ConfigMap).Data["in"] + obj.(*corev1.ConfigMap).Labels["in"]
+		}},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, limited(test.kept))
+				must(t, c.cache.Index(configMaps, "in", func(obj runtime.Object) []string { return []string{test.value(obj)} }))
+				_, err := c.cache.Watch(configMaps, nil)
+				must(t, err)
+				synctest.Wait()
+				for range 2 { // from the server, then from the cache
+					c.line.hold()
+					obj := marked("default", "web")
+					obj.Labels = map[string]string{"in": "label"}
+					must(t, client.IgnoreNotFound(c.Delete(t.Context(), obj)))
+					must(t, c.Create(t.Context(), obj))
+					list := &metav1.PartialObjectMetadataList{}
+					list.SetGroupVersionKind(configMaps.GroupVersion().WithKind("ConfigMapList"))
+					must(t, c.List(t.Context(), list, client.MatchingFields{"in": "label"}))
+					if len(list.Items) != 1 {
+						t.Errorf("found %v", list.Items)
+					}
+					c.line.release()
+				}
 			})
 		})
 	}
