@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,13 +48,26 @@ type Config struct {
 	// Metrics is the registry of the manager's metrics. Nil: a new one, with
 	// those of Go and the process. Two managers must not share a registry.
 	Metrics *prometheus.Registry
-	// MetricsAddress is where /metrics and /debug are served, as "host:port"; a
-	// missing host is the loopback address. Empty: not served; see
-	// Manager.Handler.
+	// MetricsAddress is where /metrics and, with Debug, /debug/setpoint are served,
+	// as "host:port"; a missing host is the loopback address. Empty: not served;
+	// see Manager.Handler.
 	MetricsAddress string
-	// MetricsAccess wraps the handler of /metrics and /debug, for example to ask
-	// for credentials. Nil: everyone who reaches the address may read.
-	MetricsAccess func(http.Handler) http.Handler
+	// MetricsAccess says who may read what is served at MetricsAddress. The zero
+	// value serves everyone on the loopback address and elsewhere, over TLS, those
+	// whose bearer token the API server knows and who may get the path: see
+	// telemetry.Guard, which needs the ClusterRole system:auth-delegator.
+	MetricsAccess telemetry.Access
+	// MetricsCertificates is what MetricsAddress is served with over TLS: files or
+	// an authority of the package webhook. Nil: a self-signed certificate where
+	// access is guarded, and no TLS where it is not.
+	MetricsCertificates telemetry.Certificates
+	// Debug serves the debug endpoint and keeps the last reconciles of each object
+	// for it, in some megabytes: see Manager.Handler.
+	Debug bool
+	// Tracer makes spans of reconciles and of the requests that they send, and links
+	// a reconcile to the writes of this process that caused it. Nil: no traces, at
+	// no cost.
+	Tracer trace.TracerProvider
 	// HealthAddress is where /healthz and /readyz are served, as "host:port"; a
 	// missing host is the loopback address. Empty: not served. It may equal
 	// MetricsAddress.

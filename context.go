@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/setpoint-dev/setpoint/queue"
+	"github.com/setpoint-dev/setpoint/telemetry/debug"
 )
 
 // contextKey is the key of a reconcile's own value in its context.
@@ -21,8 +22,18 @@ type reconcileInfo struct {
 	since  time.Time
 	causes []queue.Cause
 
+	traceID string // of its span, "" without one
+	hops    int    // reconciles before it in its trace
+
 	mu    sync.Mutex
 	wrote writes
+	sent  []debug.Write // for the history
+}
+
+// infoOf returns what is known of the reconcile that ctx belongs to, or nil.
+func infoOf(ctx context.Context) *reconcileInfo {
+	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
+	return info
 }
 
 // Causes returns why the reconcile that ctx belongs to was started, oldest
@@ -30,7 +41,7 @@ type reconcileInfo struct {
 // several changes merge into one call, and a change may be missed while the
 // process is down.
 func Causes(ctx context.Context) []queue.Cause {
-	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
+	info := infoOf(ctx)
 	if info == nil {
 		return nil
 	}
@@ -40,7 +51,7 @@ func Causes(ctx context.Context) []queue.Cause {
 // ReconcileID returns the identifier that the log lines of the reconcile which
 // ctx belongs to carry, or "" outside of a reconcile.
 func ReconcileID(ctx context.Context) string {
-	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
+	info := infoOf(ctx)
 	if info == nil {
 		return ""
 	}

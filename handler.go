@@ -1,44 +1,52 @@
 package setpoint
 
 import (
-	"encoding/json"
+	"context"
+	"fmt"
+	"net"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/setpoint-dev/setpoint/queue"
+	"github.com/setpoint-dev/setpoint/telemetry"
+	"github.com/setpoint-dev/setpoint/telemetry/debug"
 )
-
-// debugItems is how many running and waiting objects of a controller the debug
-// page shows of each.
-const debugItems = 100
 
 // Handler returns the handler of all that a manager serves over HTTP, for
 // programs that serve it themselves:
 //
-//	/healthz            200 unless only a new process can help
-//	/readyz             200 when all controllers can work, else which cannot and why
-//	/metrics            Prometheus metrics
-//	/debug/controllers  what runs and what waits, and why, as JSON
+//	/healthz                200 unless only a new process can help
+//	/readyz                 200 when all controllers can work, else which cannot and why
+//	/metrics                Prometheus metrics
+//	/debug/setpoint         what runs and what waits, and why
+//	/debug/setpoint/object  the story of one object
+//	/debug/setpoint/rbac    the roles that the program needs
 //
 // The checks can be asked for one by one (/readyz/foo), list all with ?verbose
-// and leave one out with ?exclude=foo. Config.MetricsAccess guards the last two.
+// and leave one out with ?exclude=foo. The debug pages are there with
+// Config.Debug only; see the package telemetry/debug. Metrics and debug pages are
+// guarded as Config.MetricsAccess says, without an address only by GuardAll: then
+// the program must serve over TLS.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", m.metricsHandler())
-	mux.Handle("/debug/", m.metricsHandler())
+	insides := m.metricsHandler(m.cfg.MetricsAccess.Guards(m.cfg.MetricsAddress))
+	mux.Handle("/metrics", insides)
+	mux.Handle("/debug/", insides)
 	mux.Handle("/", m.healthHandler())
 	return mux
 }
 
 // metricsHandler serves what shows the insides.
-func (m *Manager) metricsHandler() http.Handler {
+func (m *Manager) metricsHandler(guarded bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	mux.HandleFunc("/debug/controllers", m.serveDebug)
-	if m.cfg.MetricsAccess != nil {
-		return m.cfg.MetricsAccess(mux)
+	if m.cfg.Debug {
+		mux.HandleFunc(debug.PathOverview, m.serveOverview)
+		mux.HandleFunc(debug.PathObject, m.serveObject)
+		mux.HandleFunc(debug.PathRoles, m.serveRoles)
+	}
+	if guarded {
+		return m.guard.Wrap(mux)
 	}
 	return mux
 }
@@ -52,81 +60,43 @@ func (m *Manager) healthHandler() http.Handler {
 	return mux
 }
 
-// debugController is what the debug page says of a controller.
-type debugController struct {
-	Name    string         `json:"name"`
-	Kind    string         `json:"kind"`
-	Problem string         `json:"problem,omitempty"` // why it does not work
-	Paused  bool           `json:"paused,omitempty"`
-	Workers int            `json:"workers"`
-	Ready   map[string]int `json:"ready"` // objects that could run, by class
-	Delayed int            `json:"delayed"`
-	Running []debugItem    `json:"running"`
-	Waiting []debugItem    `json:"waiting"`
-}
-
-// debugItem is an object that runs or waits.
-type debugItem struct {
-	Object      string     `json:"object"`
-	ReconcileID string     `json:"reconcileID,omitempty"`
-	State       string     `json:"state,omitempty"`
-	Class       string     `json:"class,omitempty"`
-	Since       time.Time  `json:"since"`
-	Due         *time.Time `json:"due,omitempty"`
-	Failures    int        `json:"failures,omitempty"`
-	Causes      []string   `json:"causes"`
-}
-
-// serveDebug answers with the state of all controllers, in the order of their
-// declaration.
-func (m *Manager) serveDebug(w http.ResponseWriter, _ *http.Request) {
-	m.mu.Lock()
-	controllers := m.controllers[:len(m.controllers):len(m.controllers)]
-	m.mu.Unlock()
-	page := struct {
-		Leading     bool              `json:"leading"`
-		Shards      []int             `json:"shards,omitempty"` // that are held, when there are several
-		Controllers []debugController `json:"controllers"`
-	}{Leading: m.Leading(), Controllers: []debugController{}}
-	if m.ring != nil {
-		page.Shards = m.ring.Held()
-	}
-	for _, c := range controllers {
-		page.Controllers = append(page.Controllers, c.debug())
-	}
-	w.Header().Set("Content-Type", "application/json")
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(page); err != nil {
-		m.log.Debug("debug page not sent", "error", err)
-	}
-}
-
-func (c *Controller) debug() debugController {
-	snapshot := c.queue.Snapshot(debugItems)
-	d := debugController{
-		Name: c.name, Kind: kindName(c.kind), Workers: c.workers, Paused: c.pause.closed(),
-		Ready: map[string]int{}, Delayed: snapshot.Stats.Delayed, Running: []debugItem{}, Waiting: []debugItem{},
-	}
-	if _, err := c.readiness(); err != nil {
-		d.Problem = err.Error()
-	}
-	for class, n := range snapshot.Stats.Ready {
-		d.Ready[queue.Class(class).String()] = n
-	}
-	for _, info := range c.running.list() {
-		if len(d.Running) == debugItems {
-			break
+// startServers starts what serves metrics, debug pages and health.
+func (m *Manager) startServers(ctx context.Context, g *group) {
+	metrics, health := m.cfg.MetricsAddress, m.cfg.HealthAddress
+	if metrics != "" {
+		guarded := m.cfg.MetricsAccess.Guards(metrics)
+		if !guarded && !telemetry.IsLoopback(metrics) {
+			m.log.Warn("everyone who reaches this address can read the metrics, since MetricsAccess does not guard them", "address", metrics)
 		}
-		d.Running = append(d.Running, debugItem{
-			Object: info.req.String(), ReconcileID: info.id, Since: info.since, Causes: causesValue(info.causes).texts(),
-		})
+		handler := m.metricsHandler(guarded)
+		if metrics == health {
+			handler = m.Handler()
+		}
+		certs := m.cfg.MetricsCertificates
+		if certs == nil && guarded {
+			certs = &telemetry.SelfSigned{}
+		}
+		if certs != nil {
+			g.start("metrics certificates", func() error { return certs.Run(ctx) })
+		}
+		m.serveHTTP(ctx, g, metrics, handler, certs)
 	}
-	for _, item := range snapshot.Waiting {
-		d.Waiting = append(d.Waiting, debugItem{
-			Object: item.Key.String(), State: item.State, Class: item.Class.String(), Since: item.Since,
-			Due: &item.Due, Failures: item.Failures, Causes: causesValue(item.Causes).texts(),
-		})
+	if health != "" && health != metrics {
+		m.serveHTTP(ctx, g, health, m.healthHandler(), nil)
 	}
-	return d
+}
+
+// serveHTTP serves on an address, over TLS when there are certificates.
+func (m *Manager) serveHTTP(ctx context.Context, g *group, addr string, handler http.Handler, certs telemetry.Certificates) {
+	g.start("server on "+addr, func() error {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		if err != nil {
+			return fmt.Errorf("serve metrics and health: %w", err)
+		}
+		m.log.Info("serving metrics and health", "address", listener.Addr().String(), "tls", certs != nil)
+		if certs != nil {
+			listener = telemetry.WithTLS(listener, certs)
+		}
+		return telemetry.Serve(ctx, listener, handler, m.log)
+	})
 }

@@ -2,12 +2,10 @@ package setpoint_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,8 @@ import (
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/internal/apitest"
+	"github.com/setpoint-dev/setpoint/telemetry"
+	"github.com/setpoint-dev/setpoint/telemetry/debug"
 )
 
 // The debug page shows what runs, what waits, and why.
@@ -26,7 +26,7 @@ func TestDebugPage(t *testing.T) {
 		for _, name := range []string{"failing", "running", "waiting"} {
 			apitest.Put(server, configMap("default", name))
 		}
-		r := newRig(t, server)
+		r := newRig(t, server, debugging)
 		release := make(chan struct{})
 		setpoint.For[*corev1.ConfigMap](r.m, "busy").
 			Reconcile(func(_ context.Context, o *corev1.ConfigMap) (setpoint.Result, error) {
@@ -43,27 +43,19 @@ func TestDebugPage(t *testing.T) {
 			Pause()
 		r.start()
 		settle(time.Millisecond)
-		code, body := r.get("/debug/controllers")
-		var page struct {
-			Leading     bool
-			Controllers []struct {
-				Name, Kind, Problem string
-				Paused              bool
-				Running, Waiting    []struct {
-					Object, State, Class string
-					Failures             int
-					Causes               []string
-				}
-			}
-		}
-		if err := json.Unmarshal([]byte(body), &page); err != nil || code != 200 || len(page.Controllers) != 2 {
-			t.Fatalf("%d %v: %s", code, err, body)
+		var page debug.Overview
+		r.getJSON("/debug/setpoint", &page)
+		if len(page.Controllers) != 2 || len(page.Controllers[0].Running) != 1 {
+			t.Fatalf("page: %+v", page)
 		}
 		busy, idle := page.Controllers[0], page.Controllers[1]
-		if !page.Leading || busy.Name != "busy" || busy.Kind != "ConfigMap" || busy.Problem != "" ||
-			len(busy.Running) != 1 || busy.Running[0].Object != "default/running" ||
-			!slices.Equal(busy.Running[0].Causes, []string{"For ConfigMap default/running added"}) {
-			t.Errorf("page: %s", body)
+		if !page.Leadership.Leading || page.Leadership.Mode != "none" || busy.Name != "busy" || busy.Kind != "ConfigMap" || busy.Problem != "" {
+			t.Errorf("page: %+v", page)
+		}
+		running := busy.Running[0]
+		if c := running.Causes[0]; running.Object != "default/running" || running.State != "running" || running.ReconcileID == "" ||
+			c.Source != "For" || c.Kind != "ConfigMap" || c.Object != "default/running" || c.Verb != "added" {
+			t.Errorf("running: %+v", running)
 		}
 		waiting := map[string]string{}
 		for _, w := range busy.Waiting {
@@ -72,32 +64,62 @@ func TestDebugPage(t *testing.T) {
 		if waiting["default/waiting"] != "ready listed 0" || waiting["default/failing"] != "delayed retry 1" {
 			t.Errorf("waiting: %v", waiting)
 		}
-		if !idle.Paused || !strings.Contains(idle.Problem, "For Secret: waiting for the first listing") {
+		if w := busy.Watches[0]; w.Source != "For" || w.Kind != "ConfigMap" || !w.Synced || w.Error != "" {
+			t.Errorf("watch: %+v", w)
+		}
+		if !idle.Paused || !strings.Contains(idle.Problem, "For Secret: waiting for the first listing") ||
+			idle.Watches[0].Synced || !strings.Contains(idle.Watches[0].Error, "no matches for kind") {
 			t.Errorf("idle: %+v", idle)
+		}
+		if len(page.Cache) != 2 || page.Cache[0].Kind != "ConfigMap" || page.Cache[0].Objects != 3 || page.Cache[0].Bytes == 0 || page.Cache[1].Error == "" {
+			t.Errorf("cache: %+v", page.Cache)
+		}
+		req := httptest.NewRequest(http.MethodGet, "/debug/setpoint", nil)
+		req.Header.Set("Accept", "text/html,*/*")
+		w := httptest.NewRecorder()
+		r.m.Handler().ServeHTTP(w, req)
+		for _, text := range []string{"<h2>busy (ConfigMap)</h2>", "<td>default/failing</td><td>delayed retry</td>", "For ConfigMap default/running added", "<td>Secret</td>"} {
+			if !strings.Contains(w.Body.String(), text) {
+				t.Errorf("the page has no %q:\n%s", text, w.Body)
+			}
 		}
 		close(release)
 	})
 }
 
-// MetricsAccess guards metrics and debug pages, and nothing else.
+// The debug endpoint is off unless asked for, and guarded as metrics are; health
+// is for everyone.
 func TestMetricsAccess(t *testing.T) {
-	m, err := setpoint.NewManager(setpoint.Config{
-		REST: apitest.New().REST(),
-		MetricsAccess: func(http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who are you?", http.StatusUnauthorized) })
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]int{
-		"/metrics": 401, "/debug/controllers": 401, "/debug/": 401,
-		"/healthz": 200, "/readyz": 200, "/readyz?verbose": 200, "/": 404,
+	for _, test := range []struct {
+		debug         bool
+		access        telemetry.Access
+		address       string
+		metrics, page int
+	}{
+		{false, telemetry.GuardRemote, "", 200, 404},
+		{true, telemetry.GuardRemote, "", 200, 200},
+		{true, telemetry.GuardRemote, "127.0.0.1:8080", 200, 200},
+		{true, telemetry.GuardRemote, "0.0.0.0:8080", 401, 401},
+		{false, telemetry.GuardRemote, "0.0.0.0:8080", 401, 401},
+		{true, telemetry.GuardAll, "", 401, 401},
+		{true, telemetry.GuardNone, "0.0.0.0:8080", 200, 200},
 	} {
-		w := httptest.NewRecorder()
-		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if w.Code != want {
-			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		m, err := setpoint.NewManager(setpoint.Config{
+			REST: apitest.New().REST(), Debug: test.debug, MetricsAccess: test.access, MetricsAddress: test.address,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]int{
+			"/metrics": test.metrics, debug.PathOverview: test.page, debug.PathRoles: test.page,
+			debug.PathObject + "?kind=Foo&name=a": test.page,
+			"/healthz":                            200, "/readyz": 200, "/readyz?verbose": 200, "/": 404,
+		} {
+			w := httptest.NewRecorder()
+			m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			if w.Code != want {
+				t.Errorf("%+v: %s: %d, want %d", test, path, w.Code, want)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package setpoint_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -140,6 +141,19 @@ func (r *rig) get(path string) (int, string) {
 	r.m.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	return recorder.Code, recorder.Body.String()
 }
+
+// getJSON reads a path of the manager's handler into v.
+func (r *rig) getJSON(path string, v any) {
+	r.Helper()
+	if code, body := r.get(path); code != http.StatusOK {
+		r.Fatalf("%s: %d %s", path, code, body)
+	} else if err := json.Unmarshal([]byte(body), v); err != nil {
+		r.Fatalf("%s: %v: %s", path, err, body)
+	}
+}
+
+// debugging switches the debug endpoint on.
+func debugging(cfg *setpoint.Config) { cfg.Debug = true }
 
 // metric returns the lines of /metrics that begin with prefix.
 func (r *rig) metric(prefix string) string {

@@ -97,7 +97,7 @@ func (m *Manager) shardsCheck() (string, error) {
 // take it.
 func (m *Manager) gate(ctx context.Context, r client.Request, send func(context.Context) error) error {
 	if !r.Write() {
-		return send(ctx)
+		return m.tracer.read(ctx, r, send)
 	}
 	m.observeWrite(ctx, r)
 	if m.cfg.DryRun {

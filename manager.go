@@ -40,6 +40,10 @@ type Manager struct {
 
 	reconciles *telemetry.Reconciles
 	queues     *telemetry.Queues
+	rights     *telemetry.Rights // that requests were seen to need
+	guard      *telemetry.Guard  // of metrics and debug pages, where they are guarded
+	tracer     *tracer           // nil without traces
+	history    *history          // nil without the debug endpoint
 	healthz    *telemetry.Checks
 	readyz     *telemetry.Checks
 
@@ -68,6 +72,12 @@ func NewManager(cfg Config) (*Manager, error) {
 		healthz: telemetry.NewChecks("healthz"),
 		readyz:  telemetry.NewChecks("readyz"),
 	}
+	if cfg.Debug {
+		m.history = newHistory()
+	}
+	if m.tracer = newTracer(cfg.Tracer); m.tracer != nil {
+		cfg.REST.Wrap(m.tracer.wrap)
+	}
 	if cfg.Concurrency > 0 {
 		m.slots = make(chan struct{}, cfg.Concurrency)
 	}
@@ -89,6 +99,8 @@ func (m *Manager) makeMetrics() error {
 		return fmt.Errorf("register metrics (does another manager use the registry?): %w", err)
 	}
 	m.cfg.REST.Wrap(requests.Wrap)
+	m.rights = telemetry.NewRights(m.cfg.REST.Host)
+	m.cfg.REST.Wrap(m.rights.Wrap)
 	return nil
 }
 
@@ -111,9 +123,12 @@ func (m *Manager) makeClient() (err error) {
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
+	if m.guard, err = telemetry.NewGuard(m.cfg.REST, m.http, m.log); err != nil {
+		return err
+	}
 	m.client, err = client.New(client.Config{
 		REST: m.cfg.REST, HTTP: m.http, Scheme: m.cfg.Scheme, Mapper: m.mapper,
-		Cache: m.cache, FieldOwner: m.cfg.FieldOwner, Gate: m.gate,
+		Cache: m.cache, FieldOwner: m.cfg.FieldOwner, Gate: m.gate, Observe: m.observe,
 		Logger: m.log, Metrics: m.cfg.Metrics,
 	})
 	if err != nil {

@@ -92,6 +92,7 @@ func (c *Controller) handle(term context.Context, item queue.Item[Request]) {
 	info := &reconcileInfo{id: fmt.Sprintf("%016x", c.m.random()), req: item.Key, since: start, causes: item.Causes}
 	log := c.log.With("object", item.Key.String(), "reconcileID", info.id, "causes", causesValue(item.Causes))
 	ctx := context.WithValue(logr.NewContextWithSlogLogger(term, log), contextKey{}, info)
+	ctx, traced := c.m.tracer.reconcile(ctx, c, info, item)
 	if c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errTimeout)
@@ -116,6 +117,8 @@ func (c *Controller) handle(term context.Context, item queue.Item[Request]) {
 	} else {
 		c.giveUp(item.Key, item.Causes)
 	}
+	traced(o, err)
+	c.remember(info, item, o, took, err)
 	c.count(ctx, o, took, err)
 	o.log(log, took, err, item.Failures)
 	c.reportLoop(log, info, selfTriggered)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/setpoint-dev/setpoint/lease"
-	"github.com/setpoint-dev/setpoint/telemetry"
 )
 
 // killPeriod is what work gets to end after its context was cancelled. Work that
@@ -112,24 +111,7 @@ func (m *Manager) begin() error {
 func (m *Manager) startServing(ctx context.Context, g *group) {
 	g.start("cache", func() error { return m.cache.Run(ctx) })
 	g.start("events", func() error { return m.events.Run(ctx) })
-	serve := func(addr string, h http.Handler) {
-		g.start("server on "+addr, func() error { return telemetry.ListenAndServe(ctx, addr, h, m.log) })
-	}
-	metrics, health := m.cfg.MetricsAddress, m.cfg.HealthAddress
-	if m.cfg.MetricsAccess == nil && !telemetry.IsLoopback(metrics) {
-		m.log.Warn("everyone who reaches this address can read the metrics: set MetricsAccess, or listen on the loopback address", "address", metrics)
-	}
-	switch {
-	case metrics != "" && metrics == health:
-		serve(metrics, m.Handler())
-	default:
-		if metrics != "" {
-			serve(metrics, m.metricsHandler())
-		}
-		if health != "" {
-			serve(health, m.healthHandler())
-		}
-	}
+	m.startServers(ctx, g)
 }
 
 // startWork starts the sources and workers of the controllers, which find work

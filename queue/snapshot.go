@@ -103,18 +103,53 @@ func (q *Queue[K]) Snapshot(limit int) Snapshot[K] {
 		runs.offer(r)
 	}
 	for _, r := range runs.result() {
-		s.Running = append(s.Running, Running[K]{
-			Key:    r.entry.key,
-			Since:  q.wallTime(r.since),
-			Age:    time.Duration(q.now - r.since),
-			Causes: slices.Clone(r.causes),
-			Rerun:  r.entry.state == rerun,
-		})
+		s.Running = append(s.Running, q.describeRun(r))
 	}
 	for _, w := range q.firstWaiting(limit) {
 		s.Waiting = append(s.Waiting, q.describe(w))
 	}
 	return s
+}
+
+// Find returns how one key stands: its run and what waits of it, nil for what there is not. Unlike in a Snapshot, what is
+// planned for a key that runs is among what waits.
+func (q *Queue[K]) Find(key K) (*Running[K], *Waiting[K]) {
+	now := q.clock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.tick(now)
+	e, _ := q.entries.find(key)
+	if e == nil {
+		return nil, nil
+	}
+	var runs *Running[K]
+	if e.running() {
+		r := q.describeRun(q.runs[e.run])
+		runs = &r
+	}
+	var w waiting[K]
+	switch {
+	case e.state == early || e.state == due:
+		w = waiting[K]{e, stateReady, e.deadline}
+	case e.delay == nil:
+		return runs, nil
+	case e.delay.throttled:
+		w = waiting[K]{e, stateThrottled, q.bucket.at()}
+	default:
+		w = waiting[K]{e, stateDelayed, min(e.delay.plan, e.delay.retry)}
+	}
+	waits := q.describe(w)
+	return runs, &waits
+}
+
+func (q *Queue[K]) describeRun(r run[K]) Running[K] {
+	return Running[K]{
+		Key:    r.entry.key,
+		Since:  q.wallTime(r.since),
+		Age:    time.Duration(q.now - r.since),
+		Causes: slices.Clone(r.causes),
+		Rerun:  r.entry.state == rerun,
+	}
 }
 
 // waiting is an entry that waits, and until when.

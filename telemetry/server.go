@@ -46,16 +46,6 @@ func IsLoopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ListenAndServe listens on addr and serves as Serve does.
-func ListenAndServe(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("serve metrics and health: %w", err)
-	}
-	log.Info("serving metrics and health", "address", listener.Addr().String())
-	return Serve(ctx, listener, handler, log)
-}
-
 // Serve serves handler until ctx ends, and closes listener. It returns nil then,
 // after running requests had a second to end.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {

@@ -206,6 +206,8 @@ func TestDependenciesOfModuleOne(t *testing.T) {
 		"github.com/go-logr/logr":             "the logging interface of the ecosystem",
 		"github.com/prometheus/client_golang": "metrics",
 		"github.com/klauspost/compress":       "compressed caches: zstd with a dictionary, several times faster than the standard library's flate",
+		"go.opentelemetry.io/otel":            "traces: attributes and the traceparent header; an interface, the program brings what exports",
+		"go.opentelemetry.io/otel/trace":      "traces: the interface of tracers",
 		"k8s.io/api":                          "the built-in kinds",
 		"k8s.io/apimachinery":                 "object metadata, schemes, patches",
 		"k8s.io/client-go":                    "kubeconfig, credentials, transport",
