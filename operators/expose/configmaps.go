@@ -1,0 +1,101 @@
+package expose
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/client"
+)
+
+// reconcileConfigMap brings the values that a ConfigMap asks for up to date. It also is who tells the author of a
+// configuration that it makes no sense.
+func (r *reconciler) reconcileConfigMap(ctx context.Context, cm *corev1.ConfigMap) (setpoint.Result, error) {
+	if cm.DeletionTimestamp != nil {
+		return setpoint.Result{}, nil
+	}
+	r.judgeConfig(cm)
+	c, valid, err := r.config(ctx, cm.Namespace)
+	if err != nil || !valid {
+		return setpoint.Result{}, err
+	}
+	services, err := r.servicesFor(ctx, cm, c)
+	if err != nil {
+		return setpoint.Result{}, err
+	}
+	find := func(name string) *corev1.Service { return services[name] }
+	own := r.own(configMapKind, client.KeyOf(cm))
+	wishes, wrong := wishesOf(cm, find, c)
+	in := inject(cm, wishes, own)
+	wrong = append(wrong, in.problems...)
+	files := maps.Clone(in.restore)
+	if service := find(cm.Name); service != nil {
+		rewritten, more := rewritesOf(cm, service, c)
+		wrong = append(wrong, more...)
+		for key, file := range rewritten {
+			if _, injected := in.values[key]; !injected {
+				files[key] = file
+			}
+		}
+	}
+	r.report(cm, wrong)
+	if len(files) == 0 && len(in.values) == 0 && !applies(own) {
+		return setpoint.Result{}, nil
+	}
+	return setpoint.Result{}, outcomeOf(r.fill(ctx, cm, in, files))
+}
+
+// judgeConfig tells the author of a configuration what is wrong with it.
+func (r *reconciler) judgeConfig(cm *corev1.ConfigMap) {
+	text, found := cm.Data[configKey]
+	if cm.Name != configName || !found {
+		return
+	}
+	_, wrong, err := parseConfig(text)
+	if err != nil {
+		wrong = append(wrong, problem{reasonInvalidConfig, fmt.Sprintf("%v. All that it is for stays as it is.", err)})
+	}
+	r.report(cm, wrong)
+}
+
+// servicesFor returns the exposed Services whose values a ConfigMap asks for, by name.
+func (r *reconciler) servicesFor(ctx context.Context, cm *corev1.ConfigMap, c Config) (map[string]*corev1.Service, error) {
+	services := map[string]*corev1.Service{}
+	for _, name := range union(servicesOf(cm), cm.Name) {
+		var service corev1.Service
+		err := r.client.Get(ctx, types.NamespacedName{Namespace: cm.Namespace, Name: name}, &service)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading a Service that the ConfigMap names: %w", err)
+		case asks(&service) && c.allows(name) && service.DeletionTimestamp == nil:
+			services[name] = &service
+		}
+	}
+	return services, nil
+}
+
+// fill writes to a ConfigMap: first what is somebody else's, files and values that are given back, then its own values.
+func (r *reconciler) fill(ctx context.Context, cm *corev1.ConfigMap, in injection, files map[string]string) error {
+	want, err := desiredConfigMap(cm, in)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
+		before := cm.DeepCopy()
+		maps.Copy(cm.Data, files)
+		err = r.client.Patch(ctx, cm, client.MergeFromWithOptimisticLock(before))
+	}
+	if err == nil && (len(in.values) > 0 || applies(r.own(configMapKind, client.KeyOf(cm)))) {
+		err = r.client.Apply(ctx, want, client.ForceOwnership)
+	}
+	if isRejected(err) {
+		r.report(cm, problems{{reasonRejected, fmt.Sprintf("The server does not accept the values: %v", err)}})
+	}
+	return client.IgnoreNotFound(err)
+}

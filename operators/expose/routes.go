@@ -1,0 +1,132 @@
+package expose
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/filter"
+)
+
+// routesPatience is after how long a Service that asks for an HTTPRoute is told that the cluster serves none.
+const routesPatience = 10 * time.Second
+
+// routes knows whether the cluster serves HTTPRoutes. Most clusters do not, and some begin to while the operator runs, so
+// that is nothing for a controller's readiness to depend on: the kind is watched beside the controllers.
+type routes struct {
+	mu      sync.Mutex
+	synced  bool
+	problem error // why they are not served, once that is sure enough
+}
+
+// served reports whether HTTPRoutes can be read and written.
+func (s *routes) served() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.synced
+}
+
+// missing returns why HTTPRoutes are not served, or nil if they are or that is not known yet.
+func (s *routes) missing() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.problem
+}
+
+func (s *routes) set(synced bool, problem error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.synced, s.problem = synced, problem
+}
+
+// followRoutes is a source of the Services' controller: it adds the Services whose HTTPRoutes change, which have the same
+// names, and all that ask to be exposed when it turns out whether HTTPRoutes are served.
+func (r *reconciler) followRoutes(ctx context.Context, add func(setpoint.Request)) error {
+	watch, err := r.cache.Watch(routeKind, func(c filter.Change) { add(setpoint.RequestFor(c.Latest().Meta())) })
+	if err != nil {
+		return fmt.Errorf("watching HTTPRoutes: %w", err)
+	}
+	defer watch.Close()
+	addAll := func() {
+		for _, request := range requestsFor(r.asking(ctx, "")) {
+			add(request)
+		}
+	}
+	patience, cancel := context.WithTimeout(ctx, routesPatience)
+	defer cancel()
+	if err := watch.WaitSynced(patience); err != nil && ctx.Err() == nil {
+		setpoint.Logger(ctx).Info("HTTPRoutes are not served; Services that ask for one wait until they are", "error", err)
+		r.routes.set(false, err)
+		addAll()
+		err = watch.WaitSynced(ctx)
+		if err == nil {
+			setpoint.Logger(ctx).Info("HTTPRoutes are served now")
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	r.routes.set(true, nil)
+	addAll()
+	<-ctx.Done()
+	return nil
+}
+
+// route brings the Service's HTTPRoute to what the plan asks for, and says whether it leads to the Service. A plan without
+// one is open.
+func (r *reconciler) route(ctx context.Context, service *corev1.Service, p plan) (way, error) {
+	wanted := p.exposer == exposerRoute
+	if !r.routes.served() {
+		if wanted {
+			r.reportMissing(service, r.routes.missing())
+			return coming, nil
+		}
+		return open, nil
+	}
+	key := client.KeyOf(service)
+	existing := newRoute(key)
+	err := r.client.Get(ctx, key, existing)
+	if client.IgnoreNotFound(err) != nil {
+		return coming, fmt.Errorf("looking for the Service's HTTPRoute: %w", err)
+	}
+	exists := err == nil
+	mine := exists && isMine(existing, r.own(routeKind, key))
+	err = nil
+	switch decide(exists, mine, existing.GetDeletionTimestamp() != nil, wanted) {
+	case create:
+		err = r.ensure(ctx, claimRoute(key), desiredRoute(service, p, ""))
+	case apply:
+		err = r.client.Apply(ctx, desiredRoute(service, p, existing.GetUID()), client.ForceOwnership)
+	case remove:
+		return open, client.IgnoreNotFound(r.client.Delete(ctx, existing))
+	case wait:
+		if wanted {
+			return coming, nil
+		}
+	case refuse:
+		r.report(service, problems{{reasonNameTaken, fmt.Sprintf("HTTPRoute %q exists and was not made by %s: delete it.", key.Name, FieldOwner)}})
+		return blocked, nil
+	}
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		r.reportMissing(service, err)
+	case isRejected(err):
+		r.report(service, problems{{reasonRejected, fmt.Sprintf("The server does not accept HTTPRoute %q: %v", key.Name, err)}})
+	}
+	return open, err
+}
+
+// reportMissing tells that the Service's HTTPRoute has to wait.
+func (r *reconciler) reportMissing(service *corev1.Service, why error) {
+	if why != nil {
+		r.report(service, problems{{reasonNotServed, fmt.Sprintf(
+			"The cluster serves no HTTPRoutes of %s: install the Gateway API, or use another exposer. The Service is exposed as soon as it does. %v", routeKind.GroupVersion(), why)}})
+	}
+}

@@ -1,0 +1,160 @@
+package expose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/event"
+)
+
+// way is how far what leads to a Service has come.
+type way int
+
+const (
+	// open: it is there.
+	open way = iota
+	// coming: it is not there yet; what the Service says stays as it is until then.
+	coming
+	// blocked: somebody else is in the way.
+	blocked
+)
+
+// reconcileService brings what is a Service's alone to what it asks for: its HTTPRoute, its type and its URL.
+func (r *reconciler) reconcileService(ctx context.Context, service *corev1.Service) (setpoint.Result, error) {
+	if service.DeletionTimestamp != nil {
+		return setpoint.Result{}, nil // what it owns is the garbage collector's now
+	}
+	c, valid, err := r.config(ctx, service.Namespace)
+	if err != nil || !valid {
+		return setpoint.Result{}, err
+	}
+	f, err := r.facts(ctx, c, *service)
+	if err != nil {
+		return setpoint.Result{}, err
+	}
+	p := planOf(service, c, f)
+	r.report(service, p.problems)
+	if p.held {
+		return setpoint.Result{}, nil
+	}
+	w, err := r.route(ctx, service, p)
+	if errors.Is(err, errTaken) {
+		return setpoint.Result{Requeue: true}, nil
+	}
+	if err == nil && p.exposer == exposerIngress {
+		w, err = r.wayByIngress(ctx, service, p)
+	}
+	if err != nil || w == coming {
+		return setpoint.Result{}, outcomeOf(err)
+	}
+	if w == blocked {
+		p.url = ""
+	}
+	return setpoint.Result{}, outcomeOf(r.tell(ctx, service, p))
+}
+
+// wayByIngress looks whether the Service's Ingress leads to it.
+func (r *reconciler) wayByIngress(ctx context.Context, service *corev1.Service, p plan) (way, error) {
+	var ingress networkingv1.Ingress
+	key := types.NamespacedName{Namespace: service.Namespace, Name: p.ingressName}
+	err := r.client.Get(ctx, key, &ingress)
+	switch {
+	case apierrors.IsNotFound(err):
+		return coming, nil
+	case err != nil:
+		return coming, fmt.Errorf("looking for the Service's Ingress: %w", err)
+	case !isMine(&ingress, r.own(ingressKind, key)):
+		return blocked, nil
+	}
+	return wayThrough(&ingress, service.Name, p), nil
+}
+
+// tell writes to the Service what it needs and what it is to know, or takes that back.
+func (r *reconciler) tell(ctx context.Context, service *corev1.Service, p plan) error {
+	own := r.own(serviceKind, client.KeyOf(service))
+	want, any := desiredService(service, p)
+	if !any && !applies(own) {
+		return nil
+	}
+	if former := formerType(service, p, own); former != "" {
+		before := service.DeepCopy()
+		service.Spec.Type = former
+		if err := r.client.Patch(ctx, service, client.MergeFrom(before)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	before := service.Annotations[urlOwn]
+	if err := r.client.Apply(ctx, want, client.ForceOwnership); err != nil {
+		if isRejected(err) {
+			r.report(service, problems{{reasonRejected, fmt.Sprintf("The server does not accept what exposing the Service needs: %v", err)}})
+		}
+		return client.IgnoreNotFound(err) // a Service that is gone needs to know nothing
+	}
+	switch {
+	case p.url == before:
+	case p.url != "":
+		r.events.Eventf(service, event.Normal, "Exposed", "Expose", "The Service is reached at %s", p.url)
+	default:
+		r.events.Eventf(service, event.Normal, "Withdrawn", "Expose", "The Service is no longer reached at %s", before)
+	}
+	return nil
+}
+
+// desiredService returns the Service with the fields that the operator owns and no others, and whether there are any.
+func desiredService(service *corev1.Service, p plan) (*corev1.Service, bool) {
+	want := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name, UID: service.UID, Annotations: map[string]string{}},
+	}
+	if p.url != "" {
+		want.Annotations[urlOwn], want.Annotations[urlLegacy] = p.url, p.url
+		if p.hostAnnotation != "" {
+			want.Annotations[p.hostAnnotation] = p.urlHost
+		}
+	}
+	if want.Spec.Type = typeFor(p); want.Spec.Type != "" {
+		former := service.Annotations[previousType]
+		if former == "" && service.Spec.Type != want.Spec.Type {
+			former = string(cmp.Or(service.Spec.Type, corev1.ServiceTypeClusterIP))
+		}
+		if former != "" {
+			want.Annotations[previousType] = former
+		}
+	}
+	return want, len(want.Annotations) > 0 || want.Spec.Type != ""
+}
+
+// typeFor returns the type that a plan needs the Service to have, or "" when any will do.
+func typeFor(p plan) corev1.ServiceType {
+	switch p.exposer {
+	case exposerNodePort:
+		return corev1.ServiceTypeNodePort
+	case exposerLoadBalancer:
+		return corev1.ServiceTypeLoadBalancer
+	}
+	return ""
+}
+
+// formerType returns the type to give back to the Service, or "". ClusterIP needs no giving back, since a Service whose type
+// nobody asks for has it. A type that somebody has set after the operator is not touched.
+func formerType(service *corev1.Service, p plan, own []metav1.ManagedFieldsEntry) corev1.ServiceType {
+	former := corev1.ServiceType(service.Annotations[previousType])
+	if typeFor(p) != "" || former == service.Spec.Type || !appliesField(own, "spec", "type") {
+		return ""
+	}
+	switch former {
+	case corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
+		return former
+	}
+	return ""
+}
