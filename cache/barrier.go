@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +19,28 @@ func (c *Cache) Covers(gvk schema.GroupVersionKind, namespace string) bool {
 	return err == nil && s.covers(namespace)
 }
 
+// Listing reports whether a read of the namespace (empty: of all of the kind's scope) still needs a first listing, and
+// since when the cache has been trying to get it. A listing that fails is tried again for ever; a reader may have less
+// patience.
+func (c *Cache) Listing(gvk schema.GroupVersionKind, namespace string) (since time.Time, listing bool) {
+	s, err := c.lookup(gvk)
+	if err != nil {
+		return time.Time{}, false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.listedIn(namespace) {
+		return time.Time{}, false
+	}
+	since = s.began
+	for i, sc := range s.awaited(namespace) {
+		if i == 0 || sc.began.Before(since) {
+			since = sc.began
+		}
+	}
+	return since, true
+}
+
 // WaitRevision waits until the cache has surely seen revision rv of the kind: every change up to it, in the
 // scope that holds the namespace (empty: in all of the kind's scope), is in the store. It never waits longer
 // than ctx. An rv that is no number is an error at once, as is a kind that is not cached (ErrNotCached).
@@ -29,7 +52,7 @@ func (c *Cache) WaitRevision(ctx context.Context, gvk schema.GroupVersionKind, n
 	if _, err := resourceversion.CompareResourceVersion(rv, rv); err != nil {
 		return fmt.Errorf("wait for revision %q of %s: %w", rv, gvk.GroupKind(), err)
 	}
-	return s.wait(ctx, "revision "+rv, func() bool { return s.seen(namespace, rv) })
+	return s.wait(ctx, "revision "+rv, func() bool { return s.listedIn(namespace) && s.seen(namespace, rv) })
 }
 
 // WaitGone waits until the cache holds no object of that UID under the key. It never waits longer than ctx.
@@ -40,15 +63,12 @@ func (c *Cache) WaitGone(ctx context.Context, gvk schema.GroupVersionKind, key t
 	}
 	return s.wait(ctx, fmt.Sprintf("end of %s", key), func() bool {
 		o := s.get(joinKey(key))
-		return o == nil || o.uid != string(uid)
+		return s.listedIn(key.Namespace) && (o == nil || o.uid != string(uid))
 	})
 }
 
 // wait waits until reached says so, which is called with mu held.
 func (s *store) wait(ctx context.Context, what string, reached func() bool) error {
-	if err := s.waitSynced(ctx); err != nil {
-		return err
-	}
 	for {
 		s.mu.Lock()
 		if reached() {

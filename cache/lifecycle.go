@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 )
@@ -11,7 +12,7 @@ import (
 func (s *store) start(ctx context.Context, c *Cache) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ctx = ctx
+	s.ctx, s.began = ctx, time.Now()
 	s.run = func(f func(context.Context)) {
 		c.goroutines.Go(func() { f(ctx) })
 	}
@@ -114,21 +115,6 @@ func (s *store) isSynced() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// waitSynced waits for the first listing.
-func (s *store) waitSynced(ctx context.Context) error {
-	if s.isSynced() {
-		return nil
-	}
-	select {
-	case <-s.synced:
-		return nil
-	case <-s.stopped:
-		return fmt.Errorf("%s: %w: its watch was stopped", s.form.gvk.GroupKind(), ErrNotCached)
-	case <-ctx.Done():
-		return s.waitError(ctx, "first listing")
 	}
 }
 

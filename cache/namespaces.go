@@ -179,14 +179,22 @@ func (s *store) holds(namespace string) bool {
 
 // listedIn reports whether the listings are stored that a read of the namespace needs; mu is held.
 func (s *store) listedIn(namespace string) bool {
-	return !slices.ContainsFunc(s.scopes, func(sc *scope) bool {
-		return !sc.listed && (namespace == "" || sc.namespace == "" || sc.namespace == namespace)
-	})
+	return s.mapping != nil && !s.namespaces.unknown && len(s.awaited(namespace)) == 0
+}
+
+// awaited returns the scopes whose first listing a read of the namespace needs; mu is held.
+func (s *store) awaited(namespace string) (scopes []*scope) {
+	for _, sc := range s.scopes {
+		if !sc.listed && (namespace == "" || sc.namespace == "" || sc.namespace == namespace) {
+			scopes = append(scopes, sc)
+		}
+	}
+	return scopes
 }
 
 // ready waits until the namespace can be read.
 func (s *store) ready(ctx context.Context, namespace string) error {
-	readable := func() bool { return !s.holds(namespace) || s.isSynced() && s.listedIn(namespace) }
+	readable := func() bool { return !s.holds(namespace) || s.listedIn(namespace) }
 	s.mu.RLock()
 	ready := readable()
 	s.mu.RUnlock()

@@ -174,3 +174,63 @@ func TestNamespaceSelectorWithoutMatch(t *testing.T) {
 		}
 	})
 }
+
+// What cannot be listed in one namespace keeps nobody from reading another.
+func TestForbiddenNamespaceIsItsOwnProblem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put(pods, pod("a", "x", nil)) // 101
+		s.put(pods, pod("b", "x", nil))
+		s.setFault(func(r *http.Request) *http.Response {
+			if strings.Contains(r.URL.Path, "/namespaces/b/") {
+				return forbid(r)
+			}
+			return nil
+		})
+		h := start(t, s, Config{Default: Options{Namespaces: []string{"a", "b"}}})
+		_, err := h.Watch(podKind, nil)
+		must(err)
+		began := time.Now()
+		pass(time.Minute)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for what, c := range map[string]struct {
+			a, b func() error
+		}{
+			"get": {
+				func() error { return h.Get(ended, podKind, key("a", "x"), &corev1.Pod{}) },
+				func() error { return h.Get(ended, podKind, key("b", "x"), &corev1.Pod{}) },
+			},
+			"list": {
+				func() error { return h.List(ended, podKind, ListOptions{Namespace: "a"}, &corev1.PodList{}) },
+				func() error { return h.List(ended, podKind, ListOptions{}, &corev1.PodList{}) },
+			},
+			"revision": {
+				func() error { return h.WaitRevision(ended, podKind, "a", "101") },
+				func() error { return h.WaitRevision(ended, podKind, "", "101") },
+			},
+			"end": {
+				func() error { return h.WaitGone(ended, podKind, key("a", "y"), "uid") },
+				func() error { return h.WaitGone(ended, podKind, key("b", "y"), "uid") },
+			},
+		} {
+			if err := c.a(); err != nil {
+				t.Errorf("%s in a: %v", what, err)
+			}
+			if err := c.b(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "forbidden") {
+				t.Errorf("%s in b: %v", what, err)
+			}
+		}
+		_, listing := h.Listing(podKind, "a")
+		same(t, "a is being listed", false, listing)
+		for _, ns := range []string{"b", ""} {
+			since, listing := h.Listing(podKind, ns)
+			same(t, "it is being listed", true, listing)
+			same(t, "since", began, since)
+		}
+		s.setFault(nil)
+		pass(5 * time.Minute)
+		_, listing = h.Listing(podKind, "")
+		same(t, "allowed, it is still being listed", false, listing)
+	})
+}

@@ -28,6 +28,7 @@ type scope struct {
 	cache     *Cache
 	store     *store
 	namespace string
+	began     time.Time
 	logger    *slog.Logger
 
 	// Guarded by store.mu, written by the scope's goroutine only.
@@ -65,6 +66,7 @@ func newScope(c *Cache, s *store, namespace string) *scope {
 		cache:     c,
 		store:     s,
 		namespace: namespace,
+		began:     time.Now(),
 		streaming: true,
 		logger:    c.logger.With("kind", s.form.gvk.GroupKind().String(), "namespace", namespace),
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +39,7 @@ type store struct {
 	// subscribers agree whenever it is free.
 	mu          sync.RWMutex
 	ctx         context.Context             // of the watch; nil before start
+	began       time.Time                   // when the watch was started
 	run         func(func(context.Context)) // starts a goroutine of the watch; nil before start
 	table       *mvcc.Table[*object]
 	slots       []*object

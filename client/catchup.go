@@ -59,20 +59,24 @@ func (c *Client) readCache(ctx context.Context, t target, o getOptions, read fun
 }
 
 // readListed reads from the cache, and waits for its first listing no longer than for an own
-// write: a watch may fail for ever.
+// write: a watch may fail for ever. That time counts from the beginning of the watch, so that it is
+// waited for once.
 func (c *Client) readListed(ctx context.Context, t target, read func(context.Context) error) (source, error) {
 	// A context that has ended makes the read answer at once if it can.
 	err := read(c.own.ended)
 	if errors.Is(err, errNotListed) {
-		bounded, cancel := context.WithTimeoutCause(ctx, c.own.wait, errNotListed)
-		defer cancel()
-		err = read(bounded)
+		if left := c.listingTime(t); left > 0 {
+			bounded, cancel := context.WithTimeoutCause(ctx, left, errNotListed)
+			defer cancel()
+			if err = read(bounded); errors.Is(err, errNotListed) && ctx.Err() == nil {
+				c.log.WarnContext(ctx, "the cache has no first listing yet: reading from the server until it has",
+					"kind", t.gvk.Kind, "namespace", t.key.Namespace, "name", t.key.Name, "error", err)
+			}
+		}
 	}
 	switch {
 	case errors.Is(err, errNotListed) && ctx.Err() == nil:
 		c.metrics.stale.WithLabelValues(t.mapping.Resource.GroupResource().String()).Inc()
-		c.log.WarnContext(ctx, "the cache has no first listing yet: reading from the server",
-			"kind", t.gvk.Kind, "namespace", t.key.Namespace, "name", t.key.Name, "error", err)
 		return insteadOfCache, nil
 	case errors.Is(err, cache.ErrNotCached):
 		return fromServer, nil
@@ -80,9 +84,21 @@ func (c *Client) readListed(ctx context.Context, t target, read func(context.Con
 	return fromCache, err
 }
 
+// listingTime is how long a read may still wait for the first listing.
+func (c *Client) listingTime(t target) time.Duration {
+	since, listing := c.cache.Listing(t.gvk, t.key.Namespace)
+	if !listing {
+		return c.own.wait
+	}
+	return time.Until(since.Add(c.own.wait))
+}
+
 // catchUp waits until the cache has the writes, each until its own time is up, and reports whether
 // it is still behind.
 func (c *Client) catchUp(ctx context.Context, t target, writes []write) (behind bool, err error) {
+	if c.listingTime(t) <= 0 {
+		return true, nil
+	}
 	resource := t.mapping.Resource.GroupResource()
 	if known, err := c.askAll(ctx, t, writes); err != nil {
 		return true, ctx.Err()
@@ -91,6 +107,10 @@ func (c *Client) catchUp(ctx context.Context, t target, writes []write) (behind 
 	}
 	for _, w := range writes {
 		until, cancel := context.WithDeadline(ctx, w.until)
+		late := c.own.isLate(t.gvk, resource, w.key.Namespace)
+		if late {
+			cancel()
+		}
 		err := c.own.await(until, t.gvk, w)
 		cancel()
 		if err == nil {
@@ -100,7 +120,9 @@ func (c *Client) catchUp(ctx context.Context, t target, writes []write) (behind 
 		if ctx.Err() != nil {
 			return true, context.Cause(ctx)
 		}
-		c.fellBehind(ctx, t, w, err)
+		if !late {
+			c.fellBehind(ctx, t, w, err)
+		}
 		return true, nil
 	}
 	return false, nil
@@ -110,13 +132,15 @@ func (c *Client) catchUp(ctx context.Context, t target, writes []write) (behind 
 // is asked about again: it may be kept after all, as a namespace is by finalizers that are not in
 // its metadata.
 func (c *Client) fellBehind(ctx context.Context, t target, w write, err error) {
+	resource := t.mapping.Resource.GroupResource()
+	c.own.late(t.gvk, resource, w)
 	if w.told {
 		return
 	}
 	now := w.pending
 	now.told = true
 	now.unknown = now.unknown || now.gone != ""
-	c.own.replace(t.mapping.Resource.GroupResource(), w, now)
+	c.own.replace(resource, w, now)
 	c.log.WarnContext(ctx, "the cache does not show an own write in time: reading from the server until it does",
 		"kind", t.gvk.Kind, "namespace", w.key.Namespace, "name", w.key.Name, "revision", w.revision, "error", err)
 }

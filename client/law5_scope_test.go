@@ -3,6 +3,7 @@ package client_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,4 +216,82 @@ func TestLaw5IndexOfWhatIsKept(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLaw5ForbiddenNamespace: a namespace that cannot be watched makes nobody else wait, and those who read it only once.
+func TestLaw5ForbiddenNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, limited(cache.Options{Namespaces: []string{"a", "b"}}))
+		c.line.Intercept(func(r apitest.Request) error {
+			if r.Namespace == "b" && (r.Verb == "list" || r.Verb == "watch") {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: r.Resource}, "", nil)
+			}
+			return nil
+		})
+		c.watch(t, configMaps)
+		synctest.Wait()
+		get := func(namespace string, want time.Duration) {
+			t.Helper()
+			took, err := timed(func() error { return c.Get(t.Context(), key(namespace, "web"), &corev1.ConfigMap{}) })
+			if took != want || err != nil {
+				t.Errorf("a Get in %s took %v, want %v: %v", namespace, took, want, err)
+			}
+		}
+		must(t, c.Create(t.Context(), configMap("a", "web")))
+		apitest.Put(c.line.Server, configMap("b", "web"))
+		c.line.take()
+		get("a", 0)
+		if asked := c.line.take(); len(asked) > 0 {
+			t.Errorf("in the other namespace it asked %v", asked)
+		}
+		get("b", 2*time.Second)
+		for n := range 3 {
+			get("b", 0)
+			must(t, c.Patch(t.Context(), configMap("b", "web"), annotate(n)))
+			get("b", 0)
+			took, err := timed(func() error { return c.List(t.Context(), &corev1.ConfigMapList{}) })
+			if took != 0 || !apierrors.IsForbidden(err) {
+				t.Errorf("a List of both took %v: %v", took, err)
+			}
+		}
+		if n := strings.Count(c.log.String(), "no first listing yet"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+		c.line.Intercept(nil)
+		time.Sleep(5 * time.Minute)
+		c.line.take()
+		get("b", 0)
+		if asked := c.line.take(); len(asked) > 0 {
+			t.Errorf("allowed, it asked %v", asked)
+		}
+	})
+}
+
+// TestLaw5BrokenWatch: of many writes to what a broken watch should show, one is waited for; then it has to recover.
+func TestLaw5BrokenWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil, configMaps)
+		c.line.hold()
+		for n, want := range []time.Duration{2 * time.Second, 0, 0} {
+			name := fmt.Sprint("web-", n)
+			must(t, c.Create(t.Context(), configMap("default", name)))
+			took, err := timed(func() error { return c.Get(t.Context(), key("default", name), &corev1.ConfigMap{}) })
+			if took != want || err != nil {
+				t.Errorf("the Get of %s took %v, want %v: %v", name, took, want, err)
+			}
+		}
+		if n := strings.Count(c.log.String(), "the cache does not show an own write in time"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+		c.line.release()
+		synctest.Wait()
+		c.line.hold()
+		must(t, c.Create(t.Context(), configMap("default", "web")))
+		time.AfterFunc(time.Second, c.line.release)
+		c.line.take()
+		took, err := timed(func() error { return c.Get(t.Context(), key("default", "web"), &corev1.ConfigMap{}) })
+		if asked := c.line.take(); took != time.Second || err != nil || len(asked) > 0 {
+			t.Errorf("recovered, a Get took %v and asked %v: %v", took, asked, err)
+		}
+	})
 }

@@ -41,7 +41,18 @@ type ownWrites struct {
 	mu     sync.Mutex
 	writes map[schema.GroupResource]map[types.NamespacedName]pending
 	sweeps map[schema.GroupResource]int // size at which a resource's writes are swept next
+	missed map[place]string             // revisions that were waited for in vain
 }
+
+// place is where a watch may be broken.
+type place struct {
+	resource  schema.GroupResource
+	namespace string
+}
+
+// maxMissed is how many places may be known to be broken. At the limit all are forgotten, and one
+// read waits in each again.
+const maxMissed = 1000
 
 func newOwnWrites(cache *cache.Cache, mapper meta.RESTMapper, wait time.Duration) *ownWrites {
 	return &ownWrites{
@@ -51,6 +62,7 @@ func newOwnWrites(cache *cache.Cache, mapper meta.RESTMapper, wait time.Duration
 		ended:  endedContext(),
 		writes: map[schema.GroupResource]map[types.NamespacedName]pending{},
 		sweeps: map[schema.GroupResource]int{},
+		missed: map[place]string{},
 	}
 }
 
@@ -276,6 +288,40 @@ func (o *ownWrites) await(ctx context.Context, shown schema.GroupVersionKind, w 
 		return o.cache.WaitGone(ctx, shown, w.key, w.gone)
 	}
 	return nil
+}
+
+// late takes note that the cache did not reach a write's revision in time.
+func (o *ownWrites) late(shown schema.GroupVersionKind, resource schema.GroupResource, w write) {
+	if w.revision == "" || o.cache.WaitRevision(o.ended, shown, w.key.Namespace, w.revision) == nil {
+		return // it was another thing that was waited for
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.missed) >= maxMissed {
+		clear(o.missed)
+	}
+	o.missed[place{resource, w.key.Namespace}] = w.revision
+}
+
+// isLate reports whether the cache has still not reached what was waited for in vain: no need to
+// wait for what was written since.
+func (o *ownWrites) isLate(shown schema.GroupVersionKind, resource schema.GroupResource, namespace string) bool {
+	at := place{resource, namespace}
+	o.mu.Lock()
+	revision, missed := o.missed[at]
+	o.mu.Unlock()
+	if !missed {
+		return false
+	}
+	if o.cache.WaitRevision(o.ended, shown, namespace, revision) != nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.missed[at] == revision {
+		delete(o.missed, at)
+	}
+	return false
 }
 
 // removed reports whether the answer to a write that was no Delete says that the write removed the
