@@ -2,6 +2,8 @@
 //
 //	setpoint up          start a plane, apply what is given, run until interrupted
 //	setpoint kubectl …   upstream's kubectl, by default against the plane started last
+//	setpoint run …       run shipped operators on any cluster
+//	setpoint manifests … print what installs a shipped operator
 //	setpoint version     the versions of Setpoint, Kubernetes and Go
 //
 // The exit code is 0 when done, 1 when something failed, and 2 when the command was called in a way it does not
@@ -16,6 +18,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/setpoint-dev/setpoint/cmd/setpoint/internal/operate"
 )
 
 func main() {
@@ -49,7 +53,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		return 0
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, new(misuse)):
+	case errors.As(err, new(misuse)) || errors.As(err, new(operate.Misuse)):
 		fmt.Fprintf(s.err, "error: %v\nRun '%s --help' for what it understands.\n", err, cmd.CommandPath())
 		return 2
 	default:
@@ -85,6 +89,7 @@ func newRoot(s streams) *cobra.Command {
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse{err} })
 	root.AddCommand(newUp(s), newKubectl(s), newVersion(s))
+	root.AddCommand(operate.Commands(s.out, s.err)...)
 	return root
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/setpoint-dev/setpoint/operators/catalog"
 	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/node"
 )
@@ -37,7 +38,7 @@ type session struct {
 	screen    screen
 	logger    *slog.Logger
 	began     time.Time
-	operators []operator
+	operators []catalog.Operator
 
 	plane   *plane.Plane
 	record  record
@@ -59,7 +60,7 @@ func up(ctx context.Context, o upOptions, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	operators, err := selectOperators(o.operators)
+	operators, err := selectOperators(o.shipped, o.operators)
 	if err != nil {
 		return err
 	}
@@ -193,8 +194,8 @@ func (u *session) publish(context.Context) error {
 func (u *session) installOperators(ctx context.Context) error {
 	var needed []manifest
 	for _, o := range u.operators {
-		for _, document := range []string{o.crd, o.rbac} {
-			found, err := decodeManifests("operator "+o.name, []byte(document))
+		for _, document := range []string{o.CRD, o.RBAC} {
+			found, err := decodeManifests("operator "+o.Name, []byte(document))
 			if err != nil {
 				return err
 			}
@@ -208,7 +209,7 @@ func (u *session) installOperators(ctx context.Context) error {
 func (u *session) runOperators(ctx context.Context) {
 	for _, o := range u.operators {
 		u.running.Go(func() {
-			if err := o.run(ctx, u.config, u.logger); err != nil {
+			if err := runOperator(ctx, o, u.config, u.logger); err != nil {
 				u.fail(err)
 			}
 		})

@@ -10,6 +10,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/setpoint-dev/setpoint/cmd/setpoint/internal/operate"
+	"github.com/setpoint-dev/setpoint/operators/catalog"
 )
 
 // upOptions are the flags of `setpoint up`.
@@ -22,10 +25,12 @@ type upOptions struct {
 	node       string
 	nodes      int
 	verbose    bool
+	// shipped are the operators there are, with the options that flags gave them.
+	shipped []catalog.Operator
 }
 
 func newUp(s streams) *cobra.Command {
-	var o upOptions
+	o := upOptions{shipped: catalog.All()}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a control plane with Setpoint's operators; runs until interrupted",
@@ -55,6 +60,7 @@ func newUp(s streams) *cobra.Command {
 	f.StringVar(&o.node, "node", "fake", "what runs Pods: fake (they become ready without running anything), or none (nothing schedules them, so they stay Pending)")
 	f.IntVar(&o.nodes, "nodes", 1, "number of fake nodes")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "write logs to the standard error")
+	operate.AddFlags(f, o.shipped)
 	o.completions(cmd)
 	return cmd
 }
@@ -62,8 +68,8 @@ func newUp(s streams) *cobra.Command {
 // completions tells the shell what the flags take.
 func (o *upOptions) completions(cmd *cobra.Command) {
 	names := []string{"all", "none"}
-	for _, op := range shipped() {
-		names = append(names, op.name)
+	for _, op := range o.shipped {
+		names = append(names, op.Name)
 	}
 	for flag, fn := range map[string]cobra.CompletionFunc{
 		"operators": cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp),
@@ -85,7 +91,7 @@ func (o *upOptions) validate() error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--listen: %q is not a host:port such as 127.0.0.1:0", o.listen))
 	}
-	if _, err := selectOperators(o.operators); err != nil {
+	if _, err := selectOperators(o.shipped, o.operators); err != nil {
 		errs = append(errs, err)
 	}
 	if o.node != "fake" && o.node != "none" {
