@@ -1,0 +1,234 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/condition"
+	"github.com/setpoint-dev/setpoint/lease"
+	"github.com/setpoint-dev/setpoint/operators/memcached"
+	cachev1 "github.com/setpoint-dev/setpoint/operators/memcached/v1"
+	"github.com/setpoint-dev/setpoint/plane/planetest"
+)
+
+func memcachedScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), memcached.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	return scheme
+}
+
+// newMemcachedManager returns a manager that runs the operator, and leads by the identity unless that is empty.
+func newMemcachedManager(t *testing.T, config *rest.Config, identity string) *setpoint.Manager {
+	t.Helper()
+	setup := setpoint.Config{REST: config, Scheme: memcachedScheme(t), FieldOwner: "setpoint-memcached", Kinds: memcached.Kinds(), Seed: 1}
+	if identity != "" {
+		setup.LeaderElection = &lease.Config{Namespace: "setpoint-system", Name: "setpoint-memcached", Identity: identity}
+	}
+	m, err := setpoint.NewManager(setup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := memcached.Setup(m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// begin runs a manager until stop is called or the test ends, and fails the test when it ends with an error.
+func begin(t *testing.T, m *setpoint.Manager) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the manager ended with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// installMemcached applies what the operator needs, and returns a client of the test's own.
+func installMemcached(t *testing.T, p planetest.Cluster) *client.Client {
+	t.Helper()
+	planetest.Apply(t, p, "../operators/memcached/manifests/cache.setpoint.dev_memcacheds.yaml", "../operators/memcached/manifests/rbac.yaml")
+	user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: memcachedScheme(t), FieldOwner: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user
+}
+
+func newMemcached(name string, size int32) *cachev1.Memcached {
+	return &cachev1.Memcached{
+		TypeMeta:   metav1.TypeMeta{APIVersion: cachev1.GroupVersion.String(), Kind: "Memcached"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       cachev1.MemcachedSpec{Size: &size},
+	}
+}
+
+// done reports whether a Memcached is, and says that it is, what its present spec asks for.
+func done(mc *cachev1.Memcached) bool {
+	c, _ := condition.Get(mc.Status.Conditions, cachev1.ConditionProgressing)
+	return mc.Status.ObservedGeneration == mc.Generation && mc.Status.ReadyReplicas == *mc.Spec.Size &&
+		condition.IsTrueFor(mc.Status.Conditions, cachev1.ConditionAvailable, mc.Generation) && c.Status == metav1.ConditionFalse
+}
+
+// childrenOf returns the objects that a Memcached leads to.
+func childrenOf(mc *cachev1.Memcached) (*appsv1.StatefulSet, *corev1.Service, *policyv1.PodDisruptionBudget) {
+	meta := metav1.ObjectMeta{Namespace: mc.Namespace, Name: mc.Name}
+	return &appsv1.StatefulSet{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta}, &policyv1.PodDisruptionBudget{ObjectMeta: meta}
+}
+
+// switched is a way to the API server that can be cut.
+type switched struct{ cut atomic.Bool }
+
+func (s *switched) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if s.cut.Load() {
+			return nil, errors.New("the test has cut the way to the API server")
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+// TestMemcached is the life of one, with an operator of two replicas that come and go. Its minutes are virtual ones.
+func TestMemcached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := planetest.New(t)
+		user := installMemcached(t, p)
+		ctx := t.Context()
+		var way switched
+		config := p.RESTConfig()
+		config.Wrap(way.wrap)
+		begin(t, newMemcachedManager(t, config, "first"))
+		awaitLeader(t, p, "first")
+		stop := begin(t, newMemcachedManager(t, p.RESTConfig(), "second"))
+
+		// Create it: three nodes with names of their own, a headless Service and a budget.
+		mc := newMemcached("sessions", 3)
+		if err := user.Create(ctx, mc); err != nil {
+			t.Fatal(err)
+		}
+		mc = planetest.Wait(t, p, mc, done)
+		set, service, budget := childrenOf(mc)
+		if !slices.Equal(mc.Status.Nodes, []string{"sessions-0", "sessions-1", "sessions-2"}) || mc.Status.Replicas != 3 {
+			t.Errorf("nodes are %v of %d", mc.Status.Nodes, mc.Status.Replicas)
+		}
+		if s := planetest.Wait(t, p, service, exists); s.Spec.ClusterIP != corev1.ClusterIPNone || s.Spec.Ports[0].Port != 11211 {
+			t.Errorf("the Service is %+v", s.Spec)
+		}
+		if b := planetest.Wait(t, p, budget, exists); b.Spec.MaxUnavailable.IntValue() != 1 {
+			t.Errorf("the budget is %+v", b.Spec)
+		}
+
+		// Change it, by its spec and by its scale.
+		patch(t, user, mc, `{"spec":{"image":"memcached:1.6.39","containerPort":11311,"memoryLimitMB":128}}`)
+		planetest.Wait(t, p, mc, done)
+		child := planetest.Wait(t, p, set, func(s *appsv1.StatefulSet) bool { return s.Status.UpdatedReplicas == 3 })
+		if c := child.Spec.Template.Spec.Containers[0]; c.Image != "memcached:1.6.39" || c.Ports[0].ContainerPort != 11311 || !slices.Contains(c.Args, "128") {
+			t.Errorf("the container is %+v", c)
+		}
+		scale(t, user, mc, 2)
+		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 2 && done(mc) })
+		if !slices.Equal(mc.Status.Nodes, []string{"sessions-0", "sessions-1"}) {
+			t.Errorf("nodes are %v", mc.Status.Nodes)
+		}
+
+		// Drift heals, and what the operator says nothing about stays.
+		patch(t, user, set, `{"metadata":{"labels":{"team":"web"}},"spec":{"replicas":0,"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`)
+		for _, obj := range []client.Object{service, budget} {
+			before := planetest.Wait(t, p, obj, exists)
+			if err := user.Delete(ctx, before); err != nil {
+				t.Fatal(err)
+			}
+			planetest.Wait(t, p, obj, func(o client.Object) bool { return o.GetUID() != before.GetUID() })
+		}
+		child = planetest.Wait(t, p, set, func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 2 && s.Status.ReadyReplicas == 2 })
+		if child.Labels["team"] != "web" || *child.Spec.Template.Spec.TerminationGracePeriodSeconds != 7 {
+			t.Errorf("what somebody else said is gone: %v", child.Labels)
+		}
+
+		// Cut the leader off: the other one goes on.
+		way.cut.Store(true)
+		scale(t, user, mc, 4)
+		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 4 && done(mc) })
+		awaitLeader(t, p, "second")
+
+		// Restart the operator, in the middle of a change.
+		patch(t, user, mc, `{"spec":{"size":5,"image":"memcached:1.6.40"}}`)
+		planetest.Wait(t, p, set, func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 5 })
+		stop()
+		begin(t, newMemcachedManager(t, p.RESTConfig(), "third"))
+		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 5 && done(mc) })
+
+		// Delete it: when it is gone, so are its nodes, and then everything is.
+		if err := user.Delete(ctx, mc); err != nil {
+			t.Fatal(err)
+		}
+		planetest.WaitGone(t, p, mc)
+		var pods corev1.PodList
+		if err := user.List(ctx, &pods, client.InNamespace("default")); err != nil || len(pods.Items) > 0 {
+			t.Errorf("the Memcached is gone, but %d Pods are not: %v", len(pods.Items), err)
+		}
+		for _, obj := range []client.Object{set, service, budget} {
+			planetest.WaitGone(t, p, obj)
+		}
+	})
+}
+
+// exists is for objects that only have to be there.
+func exists[T client.Object](T) bool { return true }
+
+func awaitLeader(t *testing.T, p planetest.Cluster, identity string) {
+	t.Helper()
+	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "setpoint-system", Name: "setpoint-memcached"}}
+	planetest.Wait(t, p, held, func(l *coordinationv1.Lease) bool {
+		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
+	})
+}
+
+// patch merges the JSON text into an object, as its user would.
+func patch(t *testing.T, user *client.Client, obj client.Object, text string) {
+	t.Helper()
+	obj = obj.DeepCopyObject().(client.Object)
+	if err := user.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scale changes the size as kubectl scale and autoscalers do.
+func scale(t *testing.T, user *client.Client, mc *cachev1.Memcached, size int32) {
+	t.Helper()
+	text := fmt.Sprintf(`{"spec":{"replicas":%d}}`, size)
+	err := user.SubResource("scale").Patch(t.Context(), mc.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(text)), client.SubResourceBody(&autoscalingv1.Scale{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
