@@ -4,6 +4,7 @@
 //	setpoint kubectl …   upstream's kubectl, by default against the plane started last
 //	setpoint run …       run shipped operators on any cluster
 //	setpoint manifests … print what installs a shipped operator
+//	setpoint new …       make an operator project, and add kinds and webhooks to it
 //	setpoint version     the versions of Setpoint, Kubernetes and Go
 //
 // The exit code is 0 when done, 1 when something failed, and 2 when the command was called in a way it does not
@@ -88,7 +89,7 @@ func newRoot(s streams) *cobra.Command {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse{err} })
-	root.AddCommand(newUp(s), newKubectl(s), newVersion(s))
+	root.AddCommand(newUp(s), newKubectl(s), newNew(s), newVersion(s))
 	root.AddCommand(operate.Commands(s.out, s.err)...)
 	return root
 }
