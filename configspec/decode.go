@@ -40,30 +40,35 @@ func Hash(document string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// read returns the document of a ConfigMap: decoded, with defaults, and validated. It never panics on
-// what a user wrote, as far as Default and Validate do not. The hash is empty without a document.
-func (o Options[T]) read(cm *corev1.ConfigMap) (spec T, hash string, invalid *invalidError) {
+// read returns the document of a ConfigMap.
+func (o Options[T]) read(cm *corev1.ConfigMap) (T, *invalidError) {
 	text, found := cm.Data[o.Key]
 	if !found {
-		return spec, "", &invalidError{ReasonMissing, fmt.Errorf("data has no key %q, only %q", o.Key, slices.Sorted(maps.Keys(cm.Data)))}
+		var none T
+		return none, &invalidError{ReasonMissing, fmt.Errorf("data has no key %q, only %q", o.Key, slices.Sorted(maps.Keys(cm.Data)))}
 	}
-	hash = Hash(text)
+	return o.parse(text)
+}
+
+// parse returns a document: decoded, with defaults, and validated. It never panics on what a user wrote, as
+// far as Default and Validate do not.
+func (o Options[T]) parse(text string) (T, *invalidError) {
+	var decoded, none T
 	if len(text) > o.MaxBytes {
-		return spec, hash, &invalidError{ReasonTooLarge, fmt.Errorf("%s has %d bytes, which is more than %d", o.Key, len(text), o.MaxBytes)}
+		return none, &invalidError{ReasonTooLarge, fmt.Errorf("%s has %d bytes, which is more than %d", o.Key, len(text), o.MaxBytes)}
 	}
-	var decoded T
 	if err := decode(text, &decoded); err != nil {
-		return spec, hash, &invalidError{ReasonMalformed, fmt.Errorf("%s: %w", o.Key, err)}
+		return none, &invalidError{ReasonMalformed, fmt.Errorf("%s: %w", o.Key, err)}
 	}
 	if o.Default != nil {
 		o.Default(&decoded)
 	}
 	if o.Validate != nil {
 		if err := o.Validate(&decoded); err != nil {
-			return spec, hash, &invalidError{ReasonInvalid, fmt.Errorf("%s: %w", o.Key, err)}
+			return none, &invalidError{ReasonInvalid, fmt.Errorf("%s: %w", o.Key, err)}
 		}
 	}
-	return decoded, hash, nil
+	return decoded, nil
 }
 
 // decode reads a document, strictly: all unknown and duplicate fields are reported, with their paths.

@@ -32,17 +32,20 @@
 //     mistakes, reported with their paths, and so are empty documents and several in one key.
 //   - Defaults and validation: Options.Default and Options.Validate.
 //   - metadata.generation: [Hash] of the document. Status.Observed is that of the document which the
-//     status is about, Status.Applied that of the last valid one, which is what runs.
-//   - The status subresource: an annotation, or a second ConfigMap, see [Place]. Both are written by
+//     controller looked at last, Status.Applied that of the last valid one, which is what runs.
+//   - The status subresource: annotations, or a second ConfigMap, see [Place]. Both are written by
 //     server-side apply under a field owner of their own, never with the document.
-//   - Admission is the one thing that is missing: a bad document gets into the cluster. The condition
-//     Valid says so, and an Event.
+//   - Admission is the one thing that is missing: a document that is not valid gets into the cluster.
+//     So a copy of the last valid one is kept beside the status.
 //
 // # Laws
 //
-//   - A document that is not valid changes nothing: the reconciler is not called, what runs goes on
-//     as it is, and its status keeps its conditions. The exception is deletion, where finalizers must
-//     run: see [Object].Invalid. The document is looked at again when the ConfigMap changes.
+//   - A document that is not valid changes nothing that runs. The condition Valid, an Event and the log
+//     say what is wrong with it, and the reconciler is called with the last valid document instead:
+//     drift is mended, the status kept up to date, finalizers run. Without one it is not called, but for
+//     deletions.
+//   - A document is kept before it is reconciled for the first time: no crash makes a controller fall
+//     back to the one before.
 //   - Nobody but the user writes the document, the labels and other annotations.
 //   - The status is written only when it differs from the one there, and its writing wakes nobody.
 //     A status that somebody removed is written again at once, one that somebody altered after the

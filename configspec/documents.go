@@ -21,24 +21,35 @@ import (
 // What Options leave out.
 const (
 	defaultKey      = "spec.yaml"
-	defaultMaxBytes = 256 << 10
+	defaultMaxBytes = 64 << 10
 )
 
-// statusSuffix makes the name and the label's value of a status out of those of its document, and the
-// annotation's key out of the label's.
-const statusSuffix = "-status"
+// The greatest documents, in bytes, of which a copy can be kept in an annotation and in a ConfigMap: the server
+// takes 256 KiB of annotations, of which kubectl apply needs as many as a document has, and 1 MiB of data.
+const (
+	maxAnnotation = 64 << 10
+	maxConfigMap  = 768 << 10
+)
 
-// Place is where the status of a document is kept.
+// The suffixes make the keys of annotations out of the label's. The first one makes the name and the label's
+// value of a second ConfigMap out of those of the first, too.
+const (
+	statusSuffix  = "-status"
+	appliedSuffix = "-applied"
+)
+
+// Place is where the status of a document is kept, and a copy of the last valid document.
 type Place int
 
 const (
-	// Annotation keeps it as JSON in an annotation of the ConfigMap itself, whose key is that of the
-	// label with "-status" at the end. It needs no right but patch.
+	// Annotation keeps them in annotations of the ConfigMap itself: the status as JSON under the key of the
+	// label with "-status" at the end, the document under that with "-applied". It needs no right but patch.
 	Annotation Place = iota
-	// StatusConfigMap keeps it in a second ConfigMap of the name of the first with "-status" at the end,
-	// which the first one controls: as YAML under "status.yaml", and the status of each condition under
-	// its type, for `kubectl wait --for=jsonpath='{.data.Ready}'=True`. Who may change documents then
-	// need not be able to change their status. It needs the right to create ConfigMaps.
+	// StatusConfigMap keeps them in a second ConfigMap of the name of the first with "-status" at the end,
+	// which the first one controls: the status as YAML under "status.yaml", the document under its own key,
+	// and the status of each condition under its type ("/" as "."), so that
+	// kubectl wait --for=jsonpath='{.data.Ready}'=True works. Who may change documents then need not be able
+	// to change their status. It needs the right to create ConfigMaps.
 	StatusConfigMap
 )
 
@@ -49,8 +60,8 @@ type Options[T any] struct {
 	Label string
 	// Key is the key in the ConfigMap's data under which the document is. Empty: "spec.yaml".
 	Key string
-	// MaxBytes is the greatest size of a document. Zero: 256 KiB. More than about 1 MiB the server does not
-	// take.
+	// MaxBytes is the greatest size of a document. Zero: 64 KiB, which is all that there is room for in
+	// annotations; with StatusConfigMap it may be up to 768 KiB.
 	MaxBytes int
 	// Status says where the status is kept. Zero: Annotation.
 	Status Place
@@ -81,6 +92,14 @@ func New[T any](m *setpoint.Manager, name string, o Options[T]) (*Documents[T], 
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
+	if err := errors.Join(o.check(name)...); err != nil {
+		return nil, fmt.Errorf("configspec %q: %w", name, err)
+	}
+	return &Documents[T]{options: o, name: name, m: m, client: m.Client(), events: m.Events(name)}, nil
+}
+
+// check returns all that is wrong with the options, of which none is missing, and with the controller's name.
+func (o Options[T]) check(name string) []error {
 	var errs []error
 	add := func(what, value string, problems []string) {
 		for _, problem := range problems {
@@ -89,23 +108,28 @@ func New[T any](m *setpoint.Manager, name string, o Options[T]) (*Documents[T], 
 	}
 	add("Label", o.Label, validation.IsQualifiedName(o.Label))
 	if len(errs) == 0 {
-		add("annotation for the status", o.Label+statusSuffix, validation.IsQualifiedName(o.Label+statusSuffix))
+		add("annotation", o.Label+appliedSuffix, validation.IsQualifiedName(o.Label+appliedSuffix))
 	}
 	add("Key", o.Key, validation.IsConfigMapKey(o.Key))
-	add("name, which is a label's value,", name+statusSuffix, validation.IsValidLabelValue(name+statusSuffix))
+	add("the name, as a label's value,", name+statusSuffix, validation.IsValidLabelValue(name+statusSuffix))
 	if name == "" {
 		errs = append(errs, errors.New("the name is empty"))
 	}
-	if o.MaxBytes < 0 {
-		errs = append(errs, fmt.Errorf("MaxBytes %d is negative", o.MaxBytes))
-	}
-	if o.Status != Annotation && o.Status != StatusConfigMap {
+	most := maxAnnotation
+	switch o.Status {
+	case Annotation:
+	case StatusConfigMap:
+		most = maxConfigMap
+		if o.Key == secondStatusKey {
+			errs = append(errs, fmt.Errorf("Key %q is that of the status: use another one", o.Key))
+		}
+	default:
 		errs = append(errs, fmt.Errorf("Status %d is neither Annotation nor StatusConfigMap", o.Status))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("configspec %q: %w", name, err)
+	if o.MaxBytes < 0 || o.MaxBytes > most {
+		errs = append(errs, fmt.Errorf("MaxBytes %d: there is room for documents of 1 to %d bytes", o.MaxBytes, most))
 	}
-	return &Documents[T]{options: o, name: name, m: m, client: m.Client(), events: m.Events(name)}, nil
+	return errs
 }
 
 // Cache returns the options of the cache for ConfigMaps that keep those with the label and no others, in
@@ -129,9 +153,6 @@ func (d *Documents[T]) For() *setpoint.Builder[*corev1.ConfigMap] {
 	return b
 }
 
-// annotation is the key of the annotation with the status.
-func (d *Documents[T]) annotation() string { return d.options.Label + statusSuffix }
-
 // holds reports whether a ConfigMap with these labels holds a document.
 func (d *Documents[T]) holds(labels map[string]string) bool {
 	return labels[d.options.Label] == d.name
@@ -146,16 +167,19 @@ func (d *Documents[T]) changed(c filter.Change) bool {
 	if c.Old == nil {
 		return true
 	}
-	_, present := c.New.Meta().Annotations[d.annotation()]
-	if !present && d.options.Status == Annotation {
-		return true // somebody removed it, or the document is new
-	}
 	old, errOld := c.Old.Object()
 	now, errNow := c.New.Object()
 	if errOld != nil || errNow != nil {
 		return true // a reconcile says what is wrong with it
 	}
-	return !equality.Semantic.DeepEqual(d.withoutStatus(old.(*corev1.ConfigMap)), d.withoutStatus(now.(*corev1.ConfigMap)))
+	before, after := old.(*corev1.ConfigMap), now.(*corev1.ConfigMap)
+	removed := func(key string) bool {
+		_, had := before.Annotations[key]
+		_, has := after.Annotations[key]
+		return had && !has
+	}
+	return removed(d.statusKey()) || removed(d.appliedKey()) ||
+		!equality.Semantic.DeepEqual(d.withoutStatus(before), d.withoutStatus(after))
 }
 
 // withoutStatus returns a ConfigMap without what changes when its status is written. It shares memory with
@@ -164,6 +188,7 @@ func (d *Documents[T]) withoutStatus(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	stripped := *cm
 	stripped.ResourceVersion, stripped.ManagedFields = "", nil
 	stripped.Annotations = maps.Clone(cm.Annotations)
-	delete(stripped.Annotations, d.annotation())
+	delete(stripped.Annotations, d.statusKey())
+	delete(stripped.Annotations, d.appliedKey())
 	return &stripped
 }

@@ -27,11 +27,18 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 	if _, err = New(m, "", Options[website]{Label: label}); err == nil {
 		t.Error("took an empty name")
 	}
-	if _, err = New(m, "website", Options[website]{Label: "example.com/" + strings.Repeat("a", 60)}); err == nil || !strings.Contains(err.Error(), "-status") {
+	if _, err = New(m, "website", Options[website]{Label: "example.com/" + strings.Repeat("a", 60)}); err == nil || !strings.Contains(err.Error(), "-applied") {
 		t.Errorf("took a label from which no annotation can be made: %v", err)
 	}
+	if _, err = New(m, "website", Options[website]{Label: label, MaxBytes: 100_000}); err == nil || !strings.Contains(err.Error(), "65536") {
+		t.Errorf("took documents of which no copy can be kept in an annotation: %v", err)
+	}
+	if _, err = New(m, "website", Options[website]{Label: label, Key: "status.yaml", Status: StatusConfigMap, MaxBytes: 100_000}); err == nil ||
+		!strings.Contains(err.Error(), "status.yaml") || strings.Contains(err.Error(), "MaxBytes") {
+		t.Errorf("a document where the status is: %v", err)
+	}
 	d, err := New(m, "website", Options[website]{Label: label})
-	if err != nil || d.options.Key != "spec.yaml" || d.options.MaxBytes != 256<<10 {
+	if err != nil || d.options.Key != "spec.yaml" || d.options.MaxBytes != 64<<10 {
 		t.Errorf("got %+v, %v", d, err)
 	}
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/setpoint-dev/setpoint/event"
 )
 
-// Each returns the reconciler of the ConfigMaps with documents. It calls fn for each valid document, and
-// for each that is being deleted; then it writes the status. A document that is not valid ends the
-// reconcile with a terminal error, so that it is logged, counted, and looked at again when it changes.
+// Each returns the reconciler of the ConfigMaps with documents. It calls fn for each that has, or had, a valid
+// document, and for each that is being deleted, and keeps the status. When the document is not valid and fn
+// has nothing to say, neither an error nor a Result, the reconcile ends with a terminal error, so that it is
+// logged and counted.
 func (d *Documents[T]) Each(fn func(context.Context, *Object[T]) (setpoint.Result, error)) func(context.Context, *corev1.ConfigMap) (setpoint.Result, error) {
 	return func(ctx context.Context, cm *corev1.ConfigMap) (setpoint.Result, error) {
 		if !d.holds(cm.Labels) {
@@ -25,15 +26,21 @@ func (d *Documents[T]) Each(fn func(context.Context, *Object[T]) (setpoint.Resul
 		if err != nil {
 			return setpoint.Result{}, err
 		}
-		obj, invalid := d.object(cm, before)
-		if invalid != nil && cm.DeletionTimestamp == nil {
-			if err := d.report(ctx, obj, before); err != nil {
+		obj := d.object(cm, before)
+		if obj.Status.Applied != before.Applied {
+			// A process that dies on the way to what a document says must not fall back to the one before.
+			if before, err = d.report(ctx, obj, before); err != nil {
 				return setpoint.Result{}, err
 			}
-			return setpoint.Result{}, setpoint.Terminal(invalid)
 		}
-		result, err := fn(ctx, obj)
-		reportErr := d.report(ctx, obj, before)
+		var result setpoint.Result
+		if obj.known || cm.DeletionTimestamp != nil {
+			result, err = fn(ctx, obj)
+		}
+		if err == nil && result == (setpoint.Result{}) {
+			err = setpoint.Terminal(obj.Invalid)
+		}
+		_, reportErr := d.report(ctx, obj, before)
 		switch {
 		case reportErr == nil:
 			return result, err
@@ -46,28 +53,38 @@ func (d *Documents[T]) Each(fn func(context.Context, *Object[T]) (setpoint.Resul
 }
 
 // object decides what a reconcile of a ConfigMap is about, and the status that it begins with.
-func (d *Documents[T]) object(cm *corev1.ConfigMap, before kept) (*Object[T], *invalidError) {
-	spec, hash, invalid := d.options.read(cm)
-	obj := &Object[T]{ConfigMap: cm, Spec: spec, Status: before.copy()}
-	obj.Status.Observed = hash
-	valid := metav1.Condition{Type: ConditionValid, Status: metav1.ConditionTrue, Reason: ReasonValid}
-	if invalid != nil {
-		obj.Invalid = invalid
-		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, invalid.reason, invalid.Error()
-	} else {
-		obj.Status.Applied = hash
+func (d *Documents[T]) object(cm *corev1.ConfigMap, before kept) *Object[T] {
+	obj := &Object[T]{ConfigMap: cm, Status: before.copy()}
+	obj.applied, obj.document = before.Applied, before.document
+	obj.valid = metav1.Condition{Type: ConditionValid, Status: metav1.ConditionTrue, Reason: ReasonValid}
+	text, found := cm.Data[d.options.Key]
+	if found {
+		obj.observed = Hash(text)
 	}
-	condition.Set(&obj.Status.Conditions, valid)
-	return obj, invalid
+	spec, invalid := d.options.read(cm)
+	if invalid == nil {
+		obj.Spec, obj.known, obj.applied, obj.document = spec, true, obj.observed, text
+	} else {
+		obj.Invalid = invalid
+		obj.valid.Status, obj.valid.Reason, obj.valid.Message = metav1.ConditionFalse, invalid.reason, invalid.Error()
+		// The last one may be valid no more, when the program was replaced by one that asks for other things.
+		last, invalid := d.options.parse(before.document)
+		obj.Spec, obj.known = last, invalid == nil
+	}
+	obj.stamp()
+	return obj
 }
 
-// report writes the status if it changed, and an Event when what is to be said of the document did.
-func (d *Documents[T]) report(ctx context.Context, obj *Object[T], before kept) error {
-	if err := d.write(ctx, obj.ConfigMap, before, obj.Status); err != nil {
-		return err
+// report keeps the status if it changed, and records an Event when what is to be said of the document did. It
+// returns what is kept then.
+func (d *Documents[T]) report(ctx context.Context, obj *Object[T], before kept) (kept, error) {
+	obj.stamp()
+	after, err := d.write(ctx, obj.ConfigMap, before, kept{Status: obj.Status.copy(), document: obj.document})
+	if err != nil {
+		return before, err
 	}
 	was, known := condition.Get(before.Conditions, ConditionValid)
-	now, _ := condition.Get(obj.Status.Conditions, ConditionValid)
+	now := obj.valid
 	switch {
 	case was.Reason == now.Reason && was.Message == now.Message:
 	case now.Status == metav1.ConditionFalse:
@@ -75,5 +92,5 @@ func (d *Documents[T]) report(ctx context.Context, obj *Object[T], before kept) 
 	case known:
 		d.events.Eventf(obj.ConfigMap, event.Normal, now.Reason, "Read", "The document is valid again")
 	}
-	return nil
+	return after, nil
 }

@@ -173,10 +173,11 @@ func ready(_ context.Context, site *Object[website]) (setpoint.Result, error) {
 	return setpoint.Result{}, nil
 }
 
-func TestStatusIsWrittenOnceAndWakesNobody(t *testing.T) {
+func TestStatusIsWrittenWhenItChangesAndWakesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, Annotation, ready, document("blog", good))
-		if diff := cmp.Diff([]string{"patch configmaps default/blog"}, r.writes()); diff != "" {
+		// Once before the reconcile, and once after it.
+		if diff := cmp.Diff([]string{"patch configmaps default/blog", "patch configmaps default/blog"}, r.writes()); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 		s := r.status("blog")
@@ -208,17 +209,20 @@ func TestStatusIsWrittenOnceAndWakesNobody(t *testing.T) {
 
 func TestInvalidDocumentKeepsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, Annotation, ready, document("blog", good))
-		before := r.status("blog")
-		r.edit("blog", func(cm *corev1.ConfigMap) { cm.Data["spec.yaml"] = bad })
-		if len(r.calls) != 1 {
-			t.Errorf("called with a document that is not valid: %v", r.calls)
+		var invalid []bool
+		r := start(t, Annotation, func(ctx context.Context, site *Object[website]) (setpoint.Result, error) {
+			invalid = append(invalid, site.Invalid != nil)
+			return ready(ctx, site)
+		}, document("blog", good))
+		r.edit("blog", func(cm *corev1.ConfigMap) { cm.Data["spec.yaml"] = "host: b\nreplicas: 9\n" })
+		if diff := cmp.Diff([]string{"a", "a"}, r.calls); diff != "" || !slices.Equal(invalid, []bool{false, true}) {
+			t.Errorf("not the last valid document (-want +got):\n%s", diff)
 		}
 		s := r.status("blog")
-		says(t, s, ReasonInvalid, Hash(bad), Hash(good))
+		says(t, s, ReasonInvalid, Hash("host: b\nreplicas: 9\n"), Hash(good))
 		valid, _ := condition.Get(s.Conditions, ConditionValid)
 		if !strings.Contains(valid.Message, "choose 1 to 5") || s.Values["url"] != "https://a" || !condition.IsTrue(s.Conditions, "Ready") {
-			t.Errorf("not the reason and what runs: %+v, before %+v", s, before)
+			t.Errorf("not the reason and what runs: %+v", s)
 		}
 		if !strings.Contains(r.logs.String(), "choose 1 to 5") {
 			t.Error("nothing in the log")
@@ -232,13 +236,88 @@ func TestInvalidDocumentKeepsWhatRuns(t *testing.T) {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 
-		r.edit("blog", func(cm *corev1.ConfigMap) { cm.Data["spec.yaml"] = good })
-		says(t, r.status("blog"), ReasonValid, Hash(good), Hash(good))
-		if len(r.calls) != 2 || len(r.reasons()) != 2 || !slices.Contains(r.reasons(), "Normal DocumentValid") {
-			t.Errorf("calls %v, Events %v", r.calls, r.reasons())
+		r.edit("blog", func(cm *corev1.ConfigMap) { cm.Data["spec.yaml"] = "host: c\n" })
+		says(t, r.status("blog"), ReasonValid, Hash("host: c\n"), Hash("host: c\n"))
+		if len(r.reasons()) != 2 || !slices.Contains(r.reasons(), "Normal DocumentValid") {
+			t.Errorf("Events %v", r.reasons())
 		}
 		r.edit("blog", func(cm *corev1.ConfigMap) { cm.Data = nil })
-		says(t, r.status("blog"), ReasonMissing, "", Hash(good))
+		says(t, r.status("blog"), ReasonMissing, "", Hash("host: c\n"))
+		if diff := cmp.Diff([]string{"a", "a", "c", "c"}, r.calls); diff != "" {
+			t.Errorf("reconciled (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestDocumentThatWasNeverValidIsNotReconciled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Annotation, ready, document("blog", bad))
+		says(t, r.status("blog"), ReasonInvalid, Hash(bad), "")
+		if len(r.calls) != 0 || !strings.Contains(r.logs.String(), "waiting for a change") {
+			t.Errorf("calls %v, logged\n%s", r.calls, r.logs.String())
+		}
+	})
+}
+
+// The last valid document counts only while nobody changed its copy, and this program takes it.
+func TestLastValidDocumentMustStillBeTrue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Annotation, ready, document("blog", good))
+		r.edit("blog", func(cm *corev1.ConfigMap) { cm.Data["spec.yaml"] = bad })
+		r.edit("blog", func(cm *corev1.ConfigMap) {
+			cm.Annotations["example.com/spec-applied"] = "host: evil\n"
+			cm.Annotations["note"] = "of a user" // else nobody is woken
+		})
+		if diff := cmp.Diff([]string{"a", "a"}, r.calls); diff != "" {
+			t.Errorf("reconciled (-want +got):\n%s", diff)
+		}
+
+		// One that this program takes no more is kept, for the one that is there before and after it.
+		old := "host: a\ncolour: red\n"
+		r.edit("blog", func(cm *corev1.ConfigMap) {
+			record := `{"uid":"` + string(cm.UID) + `","observed":"` + Hash(old) + `","applied":"` + Hash(old) + `"}`
+			cm.Annotations = map[string]string{"example.com/spec-applied": old, "example.com/spec-status": record}
+		})
+		says(t, r.status("blog"), ReasonInvalid, Hash(bad), Hash(old))
+		if got := r.get("blog").Annotations["example.com/spec-applied"]; got != old || len(r.calls) != 2 {
+			t.Errorf("it became %q, calls %v", got, r.calls)
+		}
+	})
+}
+
+// A process that dies between the writes of a reconcile must not fall back to the document before.
+func TestDocumentIsKeptBeforeItIsReconciled(t *testing.T) {
+	for _, place := range []Place{Annotation, StatusConfigMap} {
+		synctest.Test(t, func(t *testing.T) {
+			var r *rig
+			r = start(t, place, nil)
+			r.each = func(context.Context, *Object[website]) (setpoint.Result, error) {
+				kept := r.get("blog").Annotations["example.com/spec-applied"]
+				if place == StatusConfigMap {
+					kept = r.get("blog-status").Data["spec.yaml"]
+				}
+				if kept != good {
+					t.Errorf("place %d: reconciled when %q was kept", place, kept)
+				}
+				return setpoint.Result{}, nil
+			}
+			apitest.Put(r.server, document("blog", good))
+			r.settle()
+			if len(r.calls) != 1 {
+				t.Errorf("place %d: %d calls", place, len(r.calls))
+			}
+		})
+	}
+}
+
+// A reconciler that sets the whole status does not take away what is not its own.
+func TestStatusIsStamped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Annotation, func(_ context.Context, site *Object[website]) (setpoint.Result, error) {
+			site.Status = Status{Observed: "x", Values: map[string]string{"a": "b"}}
+			return setpoint.Result{}, nil
+		}, document("blog", good))
+		says(t, r.status("blog"), ReasonValid, Hash(good), Hash(good))
 	})
 }
 
@@ -287,7 +366,7 @@ func TestStatusIsWrittenWhenTheReconcileFails(t *testing.T) {
 		r := start(t, Annotation, failing)
 		refused := 0
 		r.server.Intercept(func(request apitest.Request) error {
-			if request.Verb == "patch" && refused < 2 {
+			if request.Verb == "patch" && strings.Contains(request.Body, "Down") && refused < 2 {
 				refused++
 				return apierrors.NewInternalError(errors.New("not now"))
 			}
@@ -311,7 +390,7 @@ func TestStatusThatIsTooLargeIsRefused(t *testing.T) {
 			return setpoint.Result{}, nil
 		}
 		r := start(t, Annotation, large, document("blog", good))
-		if got := r.writes(); len(got) != 0 || !strings.Contains(r.logs.String(), "keep less in conditions and values") {
+		if got := r.writes(); len(got) != 1 || !strings.Contains(r.logs.String(), "keep less in conditions and values") {
 			t.Errorf("wrote %v, logged\n%s", got, r.logs.String())
 		}
 	})
@@ -350,7 +429,7 @@ func TestDeletionOfAnInvalidDocument(t *testing.T) {
 	for _, place := range []Place{Annotation, StatusConfigMap} {
 		synctest.Test(t, func(t *testing.T) {
 			var r *rig
-			var last *Object[website]
+			last := &Object[website]{}
 			each := func(ctx context.Context, site *Object[website]) (setpoint.Result, error) {
 				last = site
 				if site.ConfigMap.DeletionTimestamp != nil {
@@ -368,7 +447,7 @@ func TestDeletionOfAnInvalidDocument(t *testing.T) {
 			r.server.Requests()
 			r.server.Delete(document("blog", ""))
 			r.settle()
-			if last.Invalid == nil || last.Spec.Host != "" || last.Status.Values["record"] != "a" {
+			if last.Invalid == nil || last.Spec.Host != "a" || last.Status.Values["record"] != "a" {
 				t.Errorf("place %d: the cleanup got %+v", place, last)
 			}
 			if diff := cmp.Diff([]string{"patch configmaps default/blog"}, r.writes()); diff != "" {

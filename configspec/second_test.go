@@ -18,12 +18,13 @@ import (
 func TestStatusInASecondConfigMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, StatusConfigMap, ready, document("blog", good))
-		if diff := cmp.Diff([]string{"create configmaps default", "patch configmaps default/blog-status"}, r.writes()); diff != "" {
+		want := []string{"create configmaps default", "patch configmaps default/blog-status", "patch configmaps default/blog-status"}
+		if diff := cmp.Diff(want, r.writes()); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 		second := r.get("blog-status")
 		says(t, parse(t, second.Data["status.yaml"]), ReasonValid, Hash(good), Hash(good))
-		if second.Data["Ready"] != "True" || second.Data["Valid"] != "True" || !owner.IsControlledBy(second, r.get("blog")) {
+		if second.Data["Ready"] != "True" || second.Data["Valid"] != "True" || second.Data["spec.yaml"] != good || !owner.IsControlledBy(second, r.get("blog")) {
 			t.Errorf("got %+v", second)
 		}
 		if len(r.get("blog").Annotations) != 0 {
@@ -37,7 +38,7 @@ func TestStatusInASecondConfigMap(t *testing.T) {
 		r.server.Requests()
 		r.server.DropWatches(true)
 		r.settle()
-		if got := r.writes(); len(got) != 0 || len(r.calls) != 1 {
+		if got := r.writes(); len(got) != 0 || len(r.calls) != 2 {
 			t.Errorf("calls %v, writes at rest %v", r.calls, got)
 		}
 

@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
-	"github.com/setpoint-dev/setpoint/event"
 	"github.com/setpoint-dev/setpoint/owner"
 )
 
@@ -24,8 +20,8 @@ import (
 // may have four times as many.
 const maxStatus = 64 << 10
 
-// statusKey is the key of the status in a ConfigMap of its own.
-const statusKey = "status.yaml"
+// secondStatusKey is the key of the status in a ConfigMap of its own.
+const secondStatusKey = "status.yaml"
 
 // record is a status as it is kept. It counts only for the ConfigMap of its UID: a copy of a ConfigMap
 // begins anew, lest it takes for its own what Values say belongs to the original.
@@ -34,125 +30,117 @@ type record struct {
 	Status
 }
 
-// kept is the status that was found, and where.
+// kept is what was found of a document's past.
 type kept struct {
 	Status
-	text string            // of the record
-	in   *corev1.ConfigMap // the second ConfigMap, if it is there and belongs to the first
+	document string            // that of Status.Applied; empty: unknown
+	texts    map[string]string // what all this was read from: annotations, or the data of the second ConfigMap
+	second   *corev1.ConfigMap // nil: there is none that belongs to the first
 }
 
-// find reads the status of a document. One that cannot be read is as if there were none.
+// find reads what is kept of a document. A status that cannot be read is as if there were none.
 func (d *Documents[T]) find(ctx context.Context, cm *corev1.ConfigMap) (kept, error) {
-	var found kept
-	if d.options.Status == Annotation {
-		found.text = cm.Annotations[d.annotation()]
-	} else {
+	found := kept{texts: cm.Annotations}
+	if d.options.Status == StatusConfigMap {
 		second := &corev1.ConfigMap{}
 		err := d.client.Get(ctx, types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name + statusSuffix}, second)
 		if client.IgnoreNotFound(err) != nil {
 			return found, fmt.Errorf("read the status: %w", err)
 		}
+		found.texts = nil
 		if err == nil && owner.IsControlledBy(second, cm) {
-			found.in, found.text = second, second.Data[statusKey]
+			found.second, found.texts = second, second.Data
 		}
 	}
-	if found.text == "" {
-		return found, nil
-	}
+	statusText, document := found.texts[d.statusKey()], found.texts[d.appliedKey()]
 	var was record
-	if err := yaml.Unmarshal([]byte(found.text), &was); err != nil {
+	if err := yaml.Unmarshal([]byte(statusText), &was); err != nil {
 		setpoint.Logger(ctx).Warn("the status of a document cannot be read and begins anew", "error", err)
 	} else if was.UID == cm.UID {
 		found.Status = was.Status
+		if Hash(document) == was.Applied {
+			found.document = document
+		}
 	}
 	return found, nil
 }
 
-// write makes now the status, if it is not that already.
-func (d *Documents[T]) write(ctx context.Context, cm *corev1.ConfigMap, before kept, now Status) error {
-	if cm.DeletionTimestamp != nil && len(cm.Finalizers) == 0 {
-		return nil // it is gone
+// statusKey and appliedKey are where the status and the last valid document are: keys of annotations, or of
+// the data of the second ConfigMap.
+func (d *Documents[T]) statusKey() string {
+	if d.options.Status == StatusConfigMap {
+		return secondStatusKey
 	}
-	data, err := json.Marshal(record{cm.UID, now})
+	return d.options.Label + statusSuffix
+}
+
+func (d *Documents[T]) appliedKey() string {
+	if d.options.Status == StatusConfigMap {
+		return d.options.Key
+	}
+	return d.options.Label + appliedSuffix
+}
+
+// texts returns what is to be kept: a status, and the document that it says is applied.
+func (d *Documents[T]) texts(cm *corev1.ConfigMap, status Status, document string) (map[string]string, error) {
+	data, err := json.Marshal(record{cm.UID, status})
 	if err == nil && d.options.Status == StatusConfigMap {
 		data, err = yaml.JSONToYAML(data)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("encode the status: %w", err)
+		return nil, fmt.Errorf("encode the status: %w", err)
 	case len(data) > maxStatus:
-		return fmt.Errorf("the status has %d bytes, which is more than %d: keep less in conditions and values", len(data), maxStatus)
-	case d.options.Status == StatusConfigMap:
-		err = d.writeSecond(ctx, cm, before.in, contents(string(data), now))
-	case before.text != string(data):
+		return nil, fmt.Errorf("the status has %d bytes, which is more than %d: keep less in conditions and values", len(data), maxStatus)
+	}
+	texts := map[string]string{d.statusKey(): string(data)}
+	if document != "" {
+		texts[d.appliedKey()] = document
+	}
+	if d.options.Status == StatusConfigMap {
+		for _, c := range status.Conditions {
+			texts[strings.ReplaceAll(c.Type, "/", ".")] = string(c.Status)
+		}
+	}
+	return texts, nil
+}
+
+// write makes now what is kept of a document, if it is not that already, and returns what is kept then.
+func (d *Documents[T]) write(ctx context.Context, cm *corev1.ConfigMap, before, now kept) (kept, error) {
+	if cm.DeletionTimestamp != nil && len(cm.Finalizers) == 0 {
+		return before, nil // it is gone
+	}
+	var err error
+	if now.texts, err = d.texts(cm, now.Status, now.document); err != nil {
+		return before, err
+	}
+	if isWithin(now.texts, before.texts) {
+		return before, nil
+	}
+	if d.options.Status == StatusConfigMap {
+		now.second, err = d.writeSecond(ctx, cm, before.second, now.texts)
+	} else {
 		err = d.apply(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, Annotations: map[string]string{d.annotation(): string(data)},
+			Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, Annotations: now.texts,
 		}})
 	}
 	if err != nil {
-		return fmt.Errorf("write the status: %w", err)
+		return before, fmt.Errorf("write the status: %w", err)
 	}
-	return nil
+	return now, nil
 }
 
-// contents returns the data of a second ConfigMap.
-func contents(text string, status Status) map[string]string {
-	data := map[string]string{statusKey: text}
-	for _, c := range status.Conditions {
-		data[strings.ReplaceAll(c.Type, "/", ".")] = string(c.Status)
-	}
-	return data
-}
-
-// writeSecond gives the second ConfigMap the data that it lacks, and creates it if it is nil.
-func (d *Documents[T]) writeSecond(ctx context.Context, cm, second *corev1.ConfigMap, data map[string]string) error {
-	lacks := func(key string) bool { return second.Data[key] != data[key] }
-	if second != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(data)), lacks) {
-		return nil
-	}
-	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cm.Namespace, Name: cm.Name + statusSuffix, Labels: map[string]string{d.options.Label: d.name + statusSuffix},
-	}}
-	if err := owner.SetController(cm, wanted, d.client.Scheme()); err != nil {
-		return err
-	}
-	if second == nil {
-		if cm.DeletionTimestamp != nil {
-			return nil // the garbage collector would delete it, and a foreground deletion never end
-		}
-		var err error
-		if second, err = d.create(ctx, cm, wanted.DeepCopy()); second == nil || err != nil {
-			return err
+// isWithin reports whether have has all that want has.
+func isWithin(want, have map[string]string) bool {
+	for key, text := range want {
+		if had, ok := have[key]; !ok || had != text {
+			return false
 		}
 	}
-	wanted.UID, wanted.Data = second.UID, data
-	return d.apply(ctx, wanted)
+	return true
 }
 
-// create creates the second ConfigMap, without data, so that all of these are applied. It returns nil in a
-// namespace that is going, and an error when the name is somebody else's.
-func (d *Documents[T]) create(ctx context.Context, cm, second *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-	err := d.client.Create(ctx, second)
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil, nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return second, err
-	}
-	if err := d.client.Get(ctx, client.KeyOf(second), second, client.Live); err != nil {
-		return nil, err
-	}
-	if owner.IsControlledBy(second, cm) {
-		return second, nil // it lost its label
-	}
-	taken := fmt.Errorf("ConfigMap %s exists and does not belong to %s: delete it, or give the document another name", client.KeyOf(second), cm.Name)
-	if by := owner.ControllerOf(second); by == nil || by.Name != cm.Name {
-		d.events.Eventf(cm, event.Warning, "StatusNameTaken", "WriteStatus", "%s", taken.Error())
-	} // else it belongs to one of this name that is gone, and the garbage collector is about to delete it
-	return nil, taken
-}
-
-// apply applies a part of a ConfigMap, as the owner of the status.
+// apply applies a part of a ConfigMap, as the owner of the status. One that is gone needs none.
 func (d *Documents[T]) apply(ctx context.Context, part *corev1.ConfigMap) error {
 	err := d.client.Apply(ctx, part, client.FieldOwner("configspec-"+d.name), client.ForceOwnership)
 	return client.IgnoreNotFound(err)
