@@ -59,7 +59,32 @@ func (b *Builder[T]) Owns(obj client.Object, filters ...filter.Filter) *Builder[
 // It must not change the object. All filters must let a change pass; deletions
 // always do.
 func (b *Builder[T]) Watches(obj client.Object, requests func(context.Context, client.Object) []Request, filters ...filter.Filter) *Builder[T] {
-	b.c.watches(obj, requests, filters)
+	b.c.watches(nil, obj, requests, filters)
+	return b
+}
+
+// WatchesIn is Watches in other clusters than those that the controller is In.
+// Requests in the returned slice name the clusters of the objects to reconcile;
+// ClusterOf tells the function which cluster the change comes from. It is called
+// again for all objects when a cluster is added, for the requests that concern it.
+func (b *Builder[T]) WatchesIn(where Clusters, obj client.Object, requests func(context.Context, client.Object) []Request, filters ...filter.Filter) *Builder[T] {
+	if where == nil {
+		b.c.mistake("WatchesIn(%T): where is nil", obj)
+		return b
+	}
+	b.c.watches(where, obj, requests, filters)
+	return b
+}
+
+// In says in which clusters the controller works: there its primary objects are
+// reconciled, and what it Owns, Watches and Reads is watched, each cluster's by
+// itself. Default: HomeCluster.
+func (b *Builder[T]) In(where Clusters) *Builder[T] {
+	if where == nil {
+		b.c.mistake("In(nil): name the clusters, as AllClusters does")
+		return b
+	}
+	b.c.in = where
 	return b
 }
 
@@ -78,8 +103,8 @@ func (b *Builder[T]) Source(name string, s Source) *Builder[T] {
 	return b
 }
 
-// Workers sets how many reconciles of this controller may run at once, each of
-// another object. Default: 1.
+// Workers sets how many reconciles of this controller may run at once in each
+// cluster, each of another object. Default: 1.
 func (b *Builder[T]) Workers(n int) *Builder[T] {
 	b.c.workers = n
 	return b
@@ -98,22 +123,23 @@ func (b *Builder[T]) Backoff(base, max time.Duration) *Builder[T] {
 	return b
 }
 
-// RateLimit bounds the reconciles of this controller, whatever they are for: so
-// many per second in the long run, and burst at once. It protects what the
-// reconciler calls, such as an external API, from start-up listings and floods of
-// changes; what has to wait is reconciled in the same order as without. Default:
-// no bound.
+// RateLimit bounds the reconciles of this controller in each cluster, whatever
+// they are for: so many per second in the long run, and burst at once. It protects
+// what the reconciler calls, such as an external API, from start-up listings and
+// floods of changes; what has to wait is reconciled in the same order as without.
+// Default: no bound.
 func (b *Builder[T]) RateLimit(perSecond float64, burst int) *Builder[T] {
 	if perSecond <= 0 || burst < 1 {
 		b.c.mistake("RateLimit(%v, %d): both must be positive", perSecond, burst)
 		return b
 	}
-	b.c.throttle = newThrottle(perSecond, burst)
+	b.c.rate = queue.Bucket{Rate: perSecond, Burst: burst}
 	return b
 }
 
-// RetryLimit bounds the retries of all objects of this controller together: so
-// many per second in the long run, and burst at once. Default: no bound.
+// RetryLimit bounds the retries of all objects of a cluster by this controller
+// together: so many per second in the long run, and burst at once. Default: no
+// bound.
 func (b *Builder[T]) RetryLimit(perSecond float64, burst int) *Builder[T] {
 	b.c.retries = queue.Bucket{Rate: perSecond, Burst: burst}
 	return b

@@ -25,31 +25,40 @@ type delivery struct {
 }
 
 // add puts a request into the queue because of a change.
-func (c *Controller) add(r Request, s string, change delivery) {
+func (c *site) add(r Request, s string, change delivery) {
 	if !change.wanted(r) {
+		return
+	}
+	to := c.siteFor(r)
+	if to == nil {
 		return
 	}
 	class := queue.Fresh
 	if change.Initial {
 		class = queue.Listed
 	}
-	c.loops.woken(r, change.Change)
+	to.loops.woken(r, change.Change)
 	object := change.Latest().Meta()
-	c.queue.Add(r, class, queue.Cause{
+	to.queue.Add(r, class, queue.Cause{
 		Source:  s,
 		Kind:    kindName(change.Kind),
-		Object:  objectName(object),
+		Object:  c.requestFor(object).String(),
 		Verb:    change.Verb(),
 		Version: object.ResourceVersion,
 	})
 }
 
+// requestFor returns the request that names an object of the site's cluster.
+func (c *site) requestFor(object *metav1.ObjectMeta) Request {
+	return Request{c.cluster.name, object.Namespace, object.Name}
+}
+
 // onPrimary is told of changes of primary objects.
-func (c *Controller) onPrimary(_ context.Context, change delivery) {
+func (c *site) onPrimary(_ context.Context, change delivery) {
 	if !pauseChanged(change.Change) && !passes(c.filters, change.Change) {
 		return
 	}
-	c.add(RequestFor(change.Latest().Meta()), "For", change)
+	c.add(c.requestFor(change.Latest().Meta()), "For", change)
 }
 
 // passes reports whether all filters let a change pass. Deletions always do.
@@ -64,7 +73,7 @@ func kindName(gvk schema.GroupVersionKind) string { return gvk.GroupKind().Strin
 
 // onOwned is told of changes of objects that may have an owner. An object that
 // changes its owner wakes both.
-func (c *Controller) onOwned(change delivery) {
+func (c *site) onOwned(change delivery) {
 	var woken Request
 	for _, state := range []*filter.State{change.New, change.Old} {
 		if state == nil {
@@ -80,7 +89,7 @@ func (c *Controller) onOwned(change delivery) {
 // ownerOf returns the request for the primary object that controls an object.
 // An owner that is known under its name by another UID is another object, which
 // the change does not concern. One that is not known may be about to appear.
-func (c *Controller) ownerOf(object *metav1.ObjectMeta) (Request, bool) {
+func (c *site) ownerOf(object *metav1.ObjectMeta) (Request, bool) {
 	ref := metav1.GetControllerOfNoCopy(object)
 	if ref == nil || ref.Kind != c.kind.Kind {
 		return Request{}, false
@@ -88,17 +97,17 @@ func (c *Controller) ownerOf(object *metav1.ObjectMeta) (Request, bool) {
 	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != c.kind.Group {
 		return Request{}, false
 	}
-	owner := Request{Name: ref.Name}
+	owner := Request{Cluster: c.cluster.name, Name: ref.Name}
 	if c.namespaced {
 		owner.Namespace = object.Namespace
 	}
-	entry, known := c.m.cache.Peek(c.kind, owner.Key())
+	entry, known := c.cluster.cache.Peek(c.kind, owner.Key())
 	return owner, !known || entry.UID() == ref.UID
 }
 
 // onWatched is told of changes of objects that are mapped to requests. They are
 // passed in the form that like has.
-func (c *Controller) onWatched(ctx context.Context, change delivery, like client.Object, requests func(context.Context, client.Object) []Request) {
+func (c *site) onWatched(ctx context.Context, change delivery, like client.Object, requests func(context.Context, client.Object) []Request) {
 	woken := map[Request]bool{}
 	for _, state := range []*filter.State{change.New, change.Old} {
 		if state == nil {

@@ -95,7 +95,7 @@ type Config struct {
 	Kinds        map[schema.GroupKind]cache.Options
 
 	// Concurrency bounds the reconciles that run at once over all controllers,
-	// on top of each controller's Workers. Zero: no such bound.
+	// in each cluster, on top of each controller's Workers. Zero: no such bound.
 	Concurrency int
 	// GracePeriod is what running reconciles and runnables get to end when the
 	// manager stops, before their context is cancelled. Zero: 30 seconds;
@@ -169,14 +169,20 @@ func (c Config) completeREST() (Config, error) {
 		}
 		c.REST = found
 	}
-	c.REST = rest.CopyConfig(c.REST)
-	if c.REST.QPS == 0 && c.REST.RateLimiter == nil {
-		c.REST.QPS = -1
-	}
-	if c.REST.UserAgent == "" {
-		c.REST.UserAgent = c.FieldOwner + " setpoint"
-	}
+	c.REST = c.ownREST(c.REST)
 	return c, nil
+}
+
+// ownREST returns a copy of cfg with the defaults of a manager.
+func (c Config) ownREST(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 && cfg.RateLimiter == nil {
+		cfg.QPS = -1
+	}
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = c.FieldOwner + " setpoint"
+	}
+	return cfg
 }
 
 func address(field, addr string) (string, error) {

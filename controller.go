@@ -18,13 +18,13 @@ import (
 	"github.com/setpoint-dev/setpoint/telemetry"
 )
 
-// Controller is a declared controller: its sources, its queue and its workers.
+// Controller is a declared controller: what it watches, in which clusters, and what
+// it does.
 type Controller struct {
 	m       *Manager
 	name    string
 	log     *slog.Logger
 	metrics *telemetry.Controller
-	queue   *queue.Queue[Request]
 
 	// The declaration; not changed after register.
 	kind     schema.GroupVersionKind // of the primary objects
@@ -32,27 +32,24 @@ type Controller struct {
 	filters  []filter.Filter         // of the primary objects
 	sources  []*source               // the first is that of the primary objects
 	external []external
-	workers  int
+	in       Clusters // whose objects it reconciles
+	workers  int      // in each cluster
 	timeout  time.Duration
 	backoff  queue.Backoff
 	retries  queue.Bucket
-	throttle *throttle // nil: none
+	rate     queue.Bucket // of all reconciles; zero: no bound
 	// Exactly one of these is set.
 	onObject  func(context.Context, client.Object) (Result, error)
 	onRequest Reconciler
 	errs      []error
 
-	namespaced bool          // whether the primary kind is; set before owners are looked for
-	synced     chan struct{} // closed when all sources delivered their first listing
-	takeover   *takeover
-	running    running
-	loops      loops
-	pause      pause
+	pause pause
+	past  queue.Stats // the counters of clusters that were removed; guarded by Manager.mu
 }
 
 // newController begins the declaration of a controller for objects of type T.
 func newController[T client.Object](m *Manager, name string) *Controller {
-	c := &Controller{m: m, name: name, workers: 1, synced: make(chan struct{}), takeover: newTakeover()}
+	c := &Controller{m: m, name: name, in: HomeCluster, workers: 1}
 	if name == "" {
 		c.mistake("it has no name")
 	}
@@ -86,14 +83,7 @@ func (c *Controller) register() *Controller {
 	}
 	c.log = c.m.log.With("controller", c.name)
 	c.metrics = c.m.reconciles.Controller(c.name)
-	c.metrics.MaxWorkers.Set(float64(c.workers))
-	waited, worked := c.m.queues.Observers(c.name)
-	c.queue = queue.New(queue.Config[Request]{
-		Flow:    flow,
-		Backoff: c.backoff, Retries: c.retries,
-		Waited: waited, Worked: worked,
-	})
-	c.m.queues.Add(c.name, c.queue.Stats)
+	c.m.queues.Add(c.name, c.stats)
 	c.m.readyz.Add(c.name, c.readiness)
 	c.m.healthz.Add(c.name, c.liveness)
 
@@ -104,15 +94,8 @@ func (c *Controller) register() *Controller {
 		return c
 	}
 	c.m.controllers = append(c.m.controllers, c)
+	c.settle(c.m.home)
 	return c
-}
-
-// flow is what requests share a controller's workers by: the namespace.
-func flow(r Request) string {
-	if r.Cluster == "" {
-		return r.Namespace
-	}
-	return r.Cluster + ":" + r.Namespace
 }
 
 // completeKind finds the kind of the primary objects and puts their source
@@ -123,7 +106,7 @@ func (c *Controller) completeKind() {
 	}
 	obj := c.newEmpty()
 	if c.kind.Empty() {
-		gvk, err := c.m.client.GroupVersionKind(obj)
+		gvk, err := c.m.home.client.GroupVersionKind(obj)
 		if err != nil {
 			c.mistake("For[%T]: %w", obj, err)
 			return
@@ -139,34 +122,30 @@ func (c *Controller) completeKind() {
 			return obj
 		}
 	}
-	primary := newSource("For", c.kind, c.onPrimary)
-	c.sources = append([]*source{primary}, c.sources...)
+	c.sources = append([]*source{{"For", c.kind, (*site).onPrimary, nil}}, c.sources...)
 }
 
 // readiness says whether the controller has all that it needs to work, and if
-// not, what it waits for.
+// not, what it waits for. It waits for clusters that were added only a bounded
+// time after the start, and does not mind what happens to them later.
 func (c *Controller) readiness() (string, error) {
-	select {
-	case <-c.synced:
-	default:
-		var waits []error
-		for _, s := range c.sources {
-			if err := s.waitsFor(); err != nil {
-				waits = append(waits, err)
+	if !c.m.hasStarted() {
+		return "", errors.New("not started")
+	}
+	detail := ""
+	for _, s := range c.sites() {
+		waits := s.waits()
+		switch {
+		case s.cluster.name == "":
+			if err := errors.Join(waits, s.stuck()); err != nil {
+				return "", err
 			}
-		}
-		if len(waits) == 0 {
-			return "", errors.New("not started")
-		}
-		return "", errors.Join(waits...)
-	}
-	if stuck := c.running.stuck(time.Now(), c.patience()); len(stuck) == c.workers {
-		return "", fmt.Errorf("all %d workers are stuck; the longest reconciles %s since %v", c.workers, stuck[0].req, stuck[0].since)
-	}
-	for _, s := range c.sources {
-		if err := s.problem(); err != nil {
-			return "working, but " + err.Error(), nil
+			if err := s.interrupted(); err != nil {
+				detail = "working, but " + err.Error()
+			}
+		case waits != nil && c.m.warmingUp():
+			return "", fmt.Errorf("cluster %q: %w", s.cluster.name, waits)
 		}
 	}
-	return "", nil
+	return detail, nil
 }

@@ -41,12 +41,14 @@ func (m *Manager) overview() debug.Overview {
 	for _, c := range m.declared() {
 		o.Controllers = append(o.Controllers, c.debug())
 	}
-	for _, k := range m.cache.Kinds() {
-		kind := debug.Kind{Kind: kindName(k.Kind), Objects: k.Objects, Bytes: k.Bytes}
-		if k.Err != nil {
-			kind.Error = k.Err.Error()
+	for _, cl := range m.Clusters() {
+		for _, k := range cl.cache.Kinds() {
+			kind := debug.Kind{Cluster: cl.name, Kind: kindName(k.Kind), Objects: k.Objects, Bytes: k.Bytes}
+			if k.Err != nil {
+				kind.Error = k.Err.Error()
+			}
+			o.Cache = append(o.Cache, kind)
 		}
-		o.Cache = append(o.Cache, kind)
 	}
 	return o
 }
@@ -94,19 +96,24 @@ func (m *Manager) lease(shard int) debug.Lease {
 }
 
 func (c *Controller) debug() debug.Controller {
-	snapshot := c.queue.Snapshot(debugItems)
+	snapshot := c.snapshot(debugItems)
 	d := debug.Controller{
 		Name: c.name, Kind: kindName(c.kind), Problem: c.problem(), Workers: c.workers, Paused: c.pause.closed(),
-		Watches: []debug.Watch{}, Ready: map[string]int{}, Delayed: snapshot.Stats.Delayed, Parked: c.takeover.count(),
+		Watches: []debug.Watch{}, Ready: map[string]int{}, Delayed: snapshot.Stats.Delayed,
 		Running: []debug.Item{}, Waiting: []debug.Item{},
 	}
-	for _, s := range c.sources {
-		d.Watches = append(d.Watches, s.debug())
+	for _, s := range c.sites() {
+		d.Parked += s.takeover.count()
+		for _, t := range s.taps {
+			watch := t.debug()
+			watch.Cluster = s.cluster.name
+			d.Watches = append(d.Watches, watch)
+		}
 	}
 	for class, n := range snapshot.Stats.Ready {
 		d.Ready[queue.Class(class).String()] = n
 	}
-	for _, info := range c.running.list() {
+	for _, info := range c.reconciling() {
 		if len(d.Running) == debugItems {
 			break
 		}
@@ -126,7 +133,7 @@ func (c *Controller) problem() string {
 	return ""
 }
 
-func (s *source) debug() debug.Watch {
+func (s *tap) debug() debug.Watch {
 	d := debug.Watch{Source: s.name, Kind: kindName(s.kind)}
 	err := s.waitsFor()
 	if d.Synced = err == nil; d.Synced {

@@ -1,6 +1,7 @@
 package setpoint
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -18,27 +19,32 @@ func (m *Manager) serveObject(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "name an object: "+debug.PathObject+"?kind=Foo&namespace=default&name=website", http.StatusBadRequest)
 		return
 	}
-	m.writeJSON(w, m.story(kind, Request{Cluster: query.Get("cluster"), Namespace: query.Get("namespace"), Name: name}))
+	cl := m.Cluster(query.Get("cluster"))
+	if cl == nil {
+		http.Error(w, "there is no such cluster", http.StatusNotFound)
+		return
+	}
+	m.writeJSON(w, m.story(cl, kind, Request{Cluster: cl.name, Namespace: query.Get("namespace"), Name: name}))
 }
 
 // story tells all that is known of an object.
-func (m *Manager) story(kind string, req Request) debug.Story {
+func (m *Manager) story(cl *Cluster, kind string, req Request) debug.Story {
 	s := debug.Story{
 		Instance: m.instance(), Kind: kind, Namespace: req.Namespace, Name: req.Name, Controllers: []debug.Chapter{},
 	}
-	for _, k := range m.cache.Kinds() {
+	for _, k := range cl.cache.Kinds() {
 		if m.names(kind, kindName(k.Kind)) {
 			s.Kind = kindName(k.Kind)
-			if m.cache.Covers(k.Kind, req.Namespace) {
-				_, exists := m.cache.Peek(k.Kind, req.Key())
+			if cl.cache.Covers(k.Kind, req.Namespace) {
+				_, exists := cl.cache.Peek(k.Kind, req.Key())
 				s.Exists = &exists
 			}
 		}
 	}
 	for _, c := range m.declared() {
-		if m.names(kind, kindName(c.kind)) {
+		if at := c.siteOf(cl.name); at != nil && m.names(kind, kindName(c.kind)) {
 			s.Kind = kindName(c.kind)
-			s.Controllers = append(s.Controllers, c.chapter(req))
+			s.Controllers = append(s.Controllers, at.chapter(req))
 		}
 	}
 	s.Others = m.history.about(s.Kind, req.String(), debugOthers)
@@ -59,11 +65,14 @@ func (m *Manager) names(asked, kind string) bool {
 }
 
 // chapter tells what the controller knows of an object.
-func (c *Controller) chapter(req Request) debug.Chapter {
+func (c *site) chapter(req Request) debug.Chapter {
 	shard := c.m.leads.shardOf(req)
 	ch := debug.Chapter{
-		Controller: c.name, Problem: c.problem(), Held: c.m.leads.holds(req), Shard: shard, Parked: c.takeover.keeps(req),
+		Controller: c.name, Held: c.m.leads.holds(req), Shard: shard, Parked: c.takeover.keeps(req),
 		Reconciles: c.m.history.of(c.name, req),
+	}
+	if err := errors.Join(c.waits(), c.stuck()); err != nil {
+		ch.Problem = err.Error()
 	}
 	if c.m.elector != nil || c.m.ring != nil {
 		ch.Holder = c.m.lease(shard).Holder
@@ -80,7 +89,7 @@ func (c *Controller) chapter(req Request) debug.Chapter {
 
 // standing says how an object runs or waits now, and what is planned apart from
 // that.
-func (c *Controller) standing(req Request) (now, next *debug.Item) {
+func (c *site) standing(req Request) (now, next *debug.Item) {
 	runs, waits := c.queue.Find(req)
 	if waits != nil {
 		item := waitingItem(*waits)

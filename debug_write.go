@@ -14,22 +14,22 @@ import (
 
 // kindOf returns the name of a resource's kind, or of the resource when the mapper
 // does not know it.
-func (m *Manager) kindOf(resource schema.GroupVersionResource) string {
-	if gvk, err := m.mapper.KindFor(resource); err == nil {
+func (c *Cluster) kindOf(resource schema.GroupVersionResource) string {
+	if gvk, err := c.mapper.KindFor(resource); err == nil {
 		return kindName(gvk)
 	}
 	return resource.GroupResource().String()
 }
 
 // debugWrite describes a write for the history.
-func debugWrite(kind string, r client.Request, w client.Written) debug.Write {
+func debugWrite(cluster, kind string, r client.Request, w client.Written) debug.Write {
 	verb := r.Verb
 	if w.ContentType == string(types.ApplyPatchType) || w.ContentType == string(types.ApplyCBORPatchType) {
 		verb = "apply"
 	}
 	d := debug.Write{
 		Verb: verb, Kind: kind, Subresource: r.Subresource, Version: w.Version,
-		Object: Request{Namespace: r.Namespace, Name: w.Name}.String(), Fields: namedFields(w),
+		Object: Request{cluster, r.Namespace, w.Name}.String(), Fields: namedFields(w),
 	}
 	if w.Err != nil {
 		d.Error = w.Err.Error()

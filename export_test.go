@@ -16,4 +16,6 @@ func ShardOf(m *Manager, r Request) int { return m.leads.shardOf(r) }
 func HeldShards(m *Manager) []int { return m.ring.Held() }
 
 // GiveUp has c let go of a request as if its shard were not held.
-func GiveUp(c *Controller, r Request) { c.giveUp(r, []queue.Cause{{Source: "External"}}) }
+func GiveUp(c *Controller, r Request) {
+	c.siteOf(r.Cluster).giveUp(r, []queue.Cause{{Source: "External"}})
+}

@@ -30,11 +30,11 @@ func newGroup(log *slog.Logger, stop func(error)) *group {
 }
 
 // start runs fn. A panic of fn is its error, and its stack is logged. Errors
-// carry the name.
-func (g *group) start(name string, fn func() error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.running[name]++
+// carry the name. It reports false when the group was closed.
+func (g *group) start(name string, fn func() error) bool {
+	if !g.enter(name) {
+		return false
+	}
 	go func() {
 		var err error
 		defer func() { g.ended(name, err) }() // also when fn calls runtime.Goexit
@@ -47,6 +47,7 @@ func (g *group) start(name string, fn func() error) {
 		err = fmt.Errorf("%s: %w", name, err)
 		g.stop(err)
 	}()
+	return true
 }
 
 // enter counts something that the caller runs, until it calls ended. It reports
@@ -60,7 +61,7 @@ func (g *group) enter(name string) bool {
 	return !g.closed
 }
 
-// close keeps more from entering.
+// close keeps more from entering and from being started.
 func (g *group) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,6 +112,11 @@ func (g *group) wait(ctx context.Context, d time.Duration) []string {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return g.names()
+}
+
+// names returns the names of what runs, sorted.
+func (g *group) names() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Sorted(maps.Keys(g.running))

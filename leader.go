@@ -19,13 +19,13 @@ import (
 // surely held any more.
 var errFenced = errors.New("the lease is not held, so that another replica may be at work")
 
-func (m *Manager) makeEvents() error {
+func (m *Manager) makeEvents(c *Cluster) error {
 	cfg := event.Config{
 		Scheme: m.cfg.Scheme, Instance: m.instance(), Random: m.random,
-		Logger: m.log, Metrics: m.cfg.Metrics,
+		Logger: m.log, Metrics: c.metrics,
 	}
 	if !m.cfg.DryRun {
-		events, err := eventsclient.NewForConfigAndClient(m.cfg.REST, m.http)
+		events, err := eventsclient.NewForConfigAndClient(c.rest, c.http)
 		if err != nil {
 			return fmt.Errorf("client of Events: %w", err)
 		}
@@ -35,7 +35,7 @@ func (m *Manager) makeEvents() error {
 	if err != nil {
 		return fmt.Errorf("events: %w", err)
 	}
-	m.events = sink
+	c.events = sink
 	return nil
 }
 
@@ -46,7 +46,7 @@ func (m *Manager) makeLeadership() error {
 		m.leads = newLeadership(1, nil)
 		return nil
 	}
-	leases, err := coordinationclient.NewForConfigAndClient(m.cfg.REST, m.http)
+	leases, err := coordinationclient.NewForConfigAndClient(m.home.rest, m.home.http)
 	if err != nil {
 		return fmt.Errorf("client of Leases: %w", err)
 	}
@@ -91,15 +91,18 @@ func (m *Manager) shardsCheck() (string, error) {
 	return fmt.Sprintf("holds %d of %d shards %v; members %s", len(held), m.leads.count, held, strings.Join(members, ", ")), err
 }
 
-// gate is where every request of the client passes. It logs the writes of a dry
-// run instead of sending them, and fences the writes of work that needs a lease:
-// they start only while it is surely held, and end before another replica can
-// take it.
-func (m *Manager) gate(ctx context.Context, r client.Request, send func(context.Context) error) error {
+// gate is where every request of a cluster's client passes. It refuses those to a
+// cluster that was removed, logs the writes of a dry run instead of sending them,
+// and fences the writes of work that needs a lease: they start only while it is
+// surely held, and end before another replica can take it.
+func (m *Manager) gate(ctx context.Context, c *Cluster, r client.Request, send func(context.Context) error) error {
+	if c.ended() {
+		return errRemoved
+	}
 	if !r.Write() {
 		return m.tracer.read(ctx, r, send)
 	}
-	m.observeWrite(ctx, r)
+	c.observeWrite(ctx, r)
 	if m.cfg.DryRun {
 		Logger(ctx).Info("dry run: write not sent", "verb", r.Verb, "resource", r.Resource.String(),
 			"subresource", r.Subresource, "namespace", r.Namespace, "name", r.Name)

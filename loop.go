@@ -61,12 +61,12 @@ func (w writes) include(id string) bool {
 }
 
 // observeWrite remembers a write of the reconcile that ctx belongs to.
-func (m *Manager) observeWrite(ctx context.Context, r client.Request) {
+func (c *Cluster) observeWrite(ctx context.Context, r client.Request) {
 	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
 	if info == nil || r.Name == "" && r.GenerateName == "" {
 		return
 	}
-	gvk, err := m.mapper.KindFor(r.Resource)
+	gvk, err := c.mapper.KindFor(r.Resource)
 	if err != nil {
 		return // then the write fails, too
 	}
@@ -74,7 +74,7 @@ func (m *Manager) observeWrite(ctx context.Context, r client.Request) {
 	if name == "" {
 		name = r.GenerateName + anyName
 	}
-	id := objectID(kindName(gvk), Request{Namespace: r.Namespace, Name: name}.String())
+	id := objectID(kindName(gvk), Request{c.name, r.Namespace, name}.String())
 	info.mu.Lock()
 	defer info.mu.Unlock()
 	if info.wrote == nil {
@@ -165,7 +165,7 @@ func (l *loops) forget(which func(Request) bool) {
 }
 
 // reportLoop warns of a key that wakes itself again and again.
-func (c *Controller) reportLoop(log *slog.Logger, info *reconcileInfo, selfTriggered bool) {
+func (c *site) reportLoop(log *slog.Logger, info *reconcileInfo, selfTriggered bool) {
 	if selfTriggered {
 		c.metrics.SelfTriggered.Inc()
 	}

@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/rest"
 
 	"github.com/setpoint-dev/setpoint/cache"
 	"github.com/setpoint-dev/setpoint/client"
@@ -27,16 +24,11 @@ import (
 type Manager struct {
 	cfg     Config
 	log     *slog.Logger
-	http    *http.Client
-	mapper  meta.RESTMapper
-	cache   *cache.Cache
-	client  *client.Client
-	events  *event.Sink
+	home    *Cluster // its own
 	leads   *leadership
 	elector *lease.Elector   // nil without leader election
 	ring    *lease.Ring      // nil without shards
 	wall    func() time.Time // the wall clock
-	slots   chan struct{}    // bounds all reconciles; nil without a bound
 
 	reconciles *telemetry.Reconciles
 	queues     *telemetry.Queues
@@ -55,6 +47,10 @@ type Manager struct {
 	controllers []*Controller
 	runnables   []Runnable
 	started     bool
+	since       time.Time              // when it started
+	setups      []func(*Cluster) error // of EveryCluster
+	members     map[string]*Cluster    // added clusters, and names that are not free yet
+	host        *host                  // runs the members; nil while the manager does not run
 }
 
 // NewManager checks the configuration and returns a manager. All that is wrong
@@ -67,6 +63,8 @@ func NewManager(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg:     cfg,
 		log:     cfg.Logger,
+		home:    &Cluster{},
+		members: map[string]*Cluster{},
 		wall:    time.Now,
 		rand:    rand.New(rand.NewPCG(cfg.Seed, 0)),
 		healthz: telemetry.NewChecks("healthz"),
@@ -75,13 +73,13 @@ func NewManager(cfg Config) (*Manager, error) {
 	if cfg.Debug {
 		m.history = newHistory()
 	}
-	if m.tracer = newTracer(cfg.Tracer); m.tracer != nil {
-		cfg.REST.Wrap(m.tracer.wrap)
-	}
-	if cfg.Concurrency > 0 {
-		m.slots = make(chan struct{}, cfg.Concurrency)
-	}
-	for _, part := range []func() error{m.makeMetrics, m.makeClient, m.makeLeadership, m.makeEvents} {
+	m.tracer = newTracer(cfg.Tracer)
+	for _, part := range []func() error{
+		m.makeMetrics,
+		m.makeHome,
+		m.makeLeadership,
+		func() error { return m.makeEvents(m.home) },
+	} {
 		if err := part(); err != nil {
 			return nil, fmt.Errorf("manager: %w", err)
 		}
@@ -90,51 +88,24 @@ func NewManager(cfg Config) (*Manager, error) {
 }
 
 func (m *Manager) makeMetrics() error {
-	var errReconciles, errQueues, errRequests error
-	var requests *telemetry.Requests
+	var errReconciles, errQueues error
 	m.reconciles, errReconciles = telemetry.NewReconciles(m.cfg.Metrics)
 	m.queues, errQueues = telemetry.NewQueues(m.cfg.Metrics)
-	requests, errRequests = telemetry.NewRequests(m.cfg.Metrics)
-	if err := errors.Join(errReconciles, errQueues, errRequests); err != nil {
+	if err := errors.Join(errReconciles, errQueues); err != nil {
 		return fmt.Errorf("register metrics (does another manager use the registry?): %w", err)
 	}
-	m.cfg.REST.Wrap(requests.Wrap)
-	m.rights = telemetry.NewRights(m.cfg.REST.Host)
-	m.cfg.REST.Wrap(m.rights.Wrap)
 	return nil
 }
 
-func (m *Manager) makeClient() (err error) {
-	if m.http, err = rest.HTTPClientFor(m.cfg.REST); err != nil {
-		return fmt.Errorf("HTTP client of the REST config: %w", err)
-	}
-	if m.mapper = m.cfg.Mapper; m.mapper == nil {
-		if m.mapper, err = client.NewMapper(m.cfg.REST, m.http); err != nil {
-			return fmt.Errorf("mapper: %w", err)
-		}
-	}
-	m.cache, err = cache.New(cache.Config{
-		REST: m.cfg.REST, HTTP: m.http, Scheme: m.cfg.Scheme, Mapper: m.mapper,
-		Logger: m.log, Metrics: m.cfg.Metrics,
-		Default: m.cfg.DefaultCache, Kinds: m.cfg.Kinds,
-		FieldOwners: []string{m.cfg.FieldOwner},
-		Rand:        rand.New(rand.NewPCG(m.cfg.Seed, 1)),
-	})
-	if err != nil {
-		return fmt.Errorf("cache: %w", err)
-	}
-	if m.guard, err = telemetry.NewGuard(m.cfg.REST, m.http, m.log); err != nil {
+// makeHome makes what the manager's own cluster needs.
+func (m *Manager) makeHome() (err error) {
+	m.rights = telemetry.NewRights(m.cfg.REST.Host)
+	m.cfg.REST.Wrap(m.rights.Wrap)
+	if err := m.connect(m.home, ClusterConfig{REST: m.cfg.REST, Mapper: m.cfg.Mapper}); err != nil {
 		return err
 	}
-	m.client, err = client.New(client.Config{
-		REST: m.cfg.REST, HTTP: m.http, Scheme: m.cfg.Scheme, Mapper: m.mapper,
-		Cache: m.cache, FieldOwner: m.cfg.FieldOwner, Gate: m.gate, Observe: m.observe,
-		Logger: m.log, Metrics: m.cfg.Metrics,
-	})
-	if err != nil {
-		return fmt.Errorf("client: %w", err)
-	}
-	return nil
+	m.guard, err = telemetry.NewGuard(m.home.rest, m.home.http, m.log)
+	return err
 }
 
 // random returns a random number of the manager's own sequence.
@@ -187,18 +158,21 @@ func (m *Manager) Add(r Runnable) {
 	}
 }
 
-// Client returns the client, whose reads of watched kinds come from the cache.
-func (m *Manager) Client() *client.Client { return m.client }
+// Client returns the client of the manager's own cluster, whose reads of watched
+// kinds come from the cache.
+func (m *Manager) Client() *client.Client { return m.home.client }
 
-// Cache returns the cache, to declare indexes and further watches.
-func (m *Manager) Cache() *cache.Cache { return m.cache }
+// Cache returns the cache of the manager's own cluster, to declare indexes and
+// further watches.
+func (m *Manager) Cache() *cache.Cache { return m.home.cache }
 
 // Metrics returns the registry of the manager's metrics.
 func (m *Manager) Metrics() *prometheus.Registry { return m.cfg.Metrics }
 
 // Events returns a recorder of Kubernetes Events that names controller as
-// their reporter. It may be used before and while the manager runs.
-func (m *Manager) Events(controller string) *event.Recorder { return m.events.Recorder(controller) }
+// their reporter, in the manager's own cluster. It may be used before and while
+// the manager runs.
+func (m *Manager) Events(controller string) *event.Recorder { return m.home.Events(controller) }
 
 // Leading reports whether the controllers of this process may work now, with
 // shards: on some of them. It is always so when there is no leader election.

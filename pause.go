@@ -24,8 +24,8 @@ func pauseChanged(change filter.Change) bool {
 
 // keyPaused reports whether the object that a request names is known to be
 // paused.
-func (c *Controller) keyPaused(req Request) bool {
-	entry, ok := c.m.cache.Peek(c.kind, req.Key())
+func (c *site) keyPaused(req Request) bool {
+	entry, ok := c.cluster.cache.Peek(c.kind, req.Key())
 	if !ok {
 		return false
 	}

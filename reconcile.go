@@ -26,7 +26,7 @@ var errTimeout = errors.New("the reconcile's timeout is over")
 
 // work takes keys from the queue and reconciles them, until ctx ends. Each
 // reconcile runs under the term of its shard, which ends later.
-func (c *Controller) work(ctx context.Context) error {
+func (c *site) work(ctx context.Context) error {
 	select {
 	case <-c.synced:
 	case <-ctx.Done():
@@ -51,11 +51,11 @@ func (c *Controller) work(ctx context.Context) error {
 
 // process reconciles an item when its turn comes, or gives it up when its shard
 // is not held then.
-func (c *Controller) process(ctx context.Context, item queue.Item[Request]) {
-	if !c.m.acquire(ctx) {
+func (c *site) process(ctx context.Context, item queue.Item[Request]) {
+	if !c.cluster.acquire(ctx) {
 		return
 	}
-	defer c.m.release()
+	defer c.cluster.release()
 	worker := "worker of controller " + c.name
 	t := c.m.leads.termOf(item.Key)
 	if t == nil || !t.enter(worker) {
@@ -66,33 +66,15 @@ func (c *Controller) process(ctx context.Context, item queue.Item[Request]) {
 	c.handle(t.ctx, item)
 }
 
-// acquire waits for the right to reconcile under the bound of all controllers,
-// and reports false when ctx ended first.
-func (m *Manager) acquire(ctx context.Context) bool {
-	if m.slots == nil {
-		return true
-	}
-	select {
-	case m.slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (m *Manager) release() {
-	if m.slots != nil {
-		<-m.slots
-	}
-}
-
 // handle reconciles one item and does what its outcome says.
-func (c *Controller) handle(term context.Context, item queue.Item[Request]) {
+func (c *site) handle(term context.Context, item queue.Item[Request]) {
 	start := time.Now()
 	info := &reconcileInfo{id: fmt.Sprintf("%016x", c.m.random()), req: item.Key, since: start, causes: item.Causes}
 	log := c.log.With("object", item.Key.String(), "reconcileID", info.id, "causes", causesValue(item.Causes))
-	ctx := context.WithValue(logr.NewContextWithSlogLogger(term, log), contextKey{}, info)
-	ctx, traced := c.m.tracer.reconcile(ctx, c, info, item)
+	ctx, release := c.cluster.bind(logr.NewContextWithSlogLogger(term, log))
+	defer release()
+	ctx = context.WithValue(ctx, contextKey{}, info)
+	ctx, traced := c.m.tracer.reconcile(ctx, c.Controller, info, item)
 	if c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, errTimeout)
@@ -110,7 +92,7 @@ func (c *Controller) handle(term context.Context, item queue.Item[Request]) {
 	done()
 	c.metrics.ActiveWorkers.Dec()
 
-	o := decide(result, err, term.Err() != nil || errors.Is(err, errFenced))
+	o := decide(result, err, term.Err() != nil || c.cluster.ended() || errors.Is(err, errFenced))
 	took := time.Since(start)
 	if c.m.leads.holds(item.Key) {
 		c.queueAgain(item.Key, o)
@@ -125,7 +107,7 @@ func (c *Controller) handle(term context.Context, item queue.Item[Request]) {
 }
 
 // call runs the reconciler, for the object form with a copy of the object.
-func (c *Controller) call(ctx context.Context, req Request) (Result, error) {
+func (c *site) call(ctx context.Context, req Request) (Result, error) {
 	if c.onRequest != nil {
 		if c.keyPaused(req) {
 			return Result{}, errPaused
@@ -136,7 +118,7 @@ func (c *Controller) call(ctx context.Context, req Request) (Result, error) {
 		return c.onRequest.Reconcile(ctx, req)
 	}
 	obj := c.newEmpty()
-	if err := c.m.client.Get(ctx, req.Key(), obj); apierrors.IsNotFound(err) {
+	if err := c.cluster.client.Get(ctx, req.Key(), obj); apierrors.IsNotFound(err) {
 		return Result{}, errGone
 	} else if err != nil {
 		return Result{}, fmt.Errorf("read %s %v: %w", kindName(c.kind), req, err)
@@ -192,7 +174,7 @@ func decide(result Result, err error, interrupted bool) outcome {
 }
 
 // queueAgain does what the outcome says to the key.
-func (c *Controller) queueAgain(req Request, o outcome) {
+func (c *site) queueAgain(req Request, o outcome) {
 	if o.forget {
 		c.queue.Forget(req)
 	}

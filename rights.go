@@ -22,6 +22,9 @@ import (
 // object, which is never dropped. A path of the program that has not run, such as
 // one that deletes, may need more; comments say where that is likely.
 //
+// They are those in the manager's own cluster; what is done in added ones is left
+// out.
+//
 // Rights are in a ClusterRole where a controller watches all namespaces, and
 // otherwise in a Role for each namespace. Those to Leases are always in a Role,
 // limited to the names that the configuration fixes.
@@ -63,6 +66,9 @@ func (m *Manager) watchesEverywhere() bool {
 func (m *Manager) grantDeclared(g *grants) {
 	for _, c := range m.declared() {
 		for _, s := range c.sources {
+			if !c.watchesIn("", s) {
+				continue
+			}
 			resource, namespaces, ok := m.scopeOf(g, s.kind, s.String()+" of controller "+c.name)
 			if !ok {
 				continue
@@ -84,7 +90,7 @@ func (m *Manager) grantDeclared(g *grants) {
 // scopeOf returns the resource of a kind and the namespaces in which it is
 // watched, none for all.
 func (m *Manager) scopeOf(g *grants, kind schema.GroupVersionKind, what string) (string, []string, bool) {
-	mapping, err := m.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	mapping, err := m.home.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		g.notes = append(g.notes, fmt.Sprintf("%s: left out, its resource is not known yet", what))
 		return "", nil, false
@@ -114,7 +120,7 @@ func (m *Manager) hasFinalizers(kind schema.GroupVersionKind) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // what is not there yet is not waited for
 	var list metav1.PartialObjectMetadataList
-	if m.cache.List(ctx, kind, cache.ListOptions{}, &list) != nil {
+	if m.home.cache.List(ctx, kind, cache.ListOptions{}, &list) != nil {
 		return false
 	}
 	return slices.ContainsFunc(list.Items, func(o metav1.PartialObjectMetadata) bool {

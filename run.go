@@ -30,11 +30,13 @@ var errStopping = errors.New("the work is stopped")
 // When a lease was lost, its work is stopped in the same way but without grace,
 // and Run campaigns again.
 func (m *Manager) Run(ctx context.Context) error {
-	if err := m.begin(); err != nil {
-		return err
-	}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	members := &host{group: newGroup(m.log, stop), ctx: running}
+	present, err := m.begin(members)
+	if err != nil {
+		return err
+	}
 	// What work needs until its end outlives ctx.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
@@ -42,18 +44,23 @@ func (m *Manager) Run(ctx context.Context) error {
 	base, workers, work := newGroup(m.log, stop), newGroup(m.log, stop), newGroup(m.log, stop)
 	m.startServing(serving, base)
 	m.startWork(running, workers, work)
+	for _, c := range present {
+		members.start("cluster "+c.name, func() error { return m.runMember(members, c) })
+	}
 
 	<-running.Done()
 	m.log.Info("stopping", "cause", context.Cause(running))
+	members.close()
 	still := work.wait(serving, m.cfg.GracePeriod+2*killPeriod)
 	if !errors.Is(work.err(), lease.ErrNotDrained) { // which names what the workers do
 		still = append(still, workers.wait(serving, killPeriod)...)
 	}
+	still = append(still, members.wait(serving, 2*killPeriod)...)
 	stopServing()
 	still = append(still, base.wait(context.Background(), killPeriod)...)
-	closeIdle(m.http.Transport)
+	closeIdle(m.home.http.Transport)
 
-	errs := []error{work.err(), workers.err(), base.err()}
+	errs := []error{work.err(), workers.err(), members.err(), base.err()}
 	if len(still) > 0 {
 		errs = append(errs, fmt.Errorf("stopped, but this still runs: %s", strings.Join(still, ", ")))
 	}
@@ -77,12 +84,14 @@ func closeIdle(transport http.RoundTripper) {
 	}
 }
 
-// begin closes the declarations and returns what is wrong with them.
-func (m *Manager) begin() error {
+// begin closes the declarations and returns what is wrong with them. It has the
+// controllers be at work in the members that there are, which it returns; those
+// that come later run in h.
+func (m *Manager) begin(h *host) ([]*Cluster, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.started {
-		return errors.New("manager: Run was called before; make a new manager")
+		return nil, errors.New("manager: Run was called before; make a new manager")
 	}
 	errs := m.errs
 	names := map[string]bool{}
@@ -101,17 +110,29 @@ func (m *Manager) begin() error {
 		names[r.Name] = true
 	}
 	if len(errs) > 0 {
-		return fmt.Errorf("manager: %w", errors.Join(errs...))
+		return nil, fmt.Errorf("manager: %w", errors.Join(errs...))
 	}
-	m.started = true
-	return nil
+	m.started, m.since, m.host = true, time.Now(), h
+	present := m.allClusters()[1:]
+	for _, cl := range present {
+		cl.member.hosted = true
+		for _, c := range m.controllers {
+			c.settle(cl)
+		}
+	}
+	return present, nil
 }
 
 // startServing starts what work needs until its end.
 func (m *Manager) startServing(ctx context.Context, g *group) {
-	g.start("cache", func() error { return m.cache.Run(ctx) })
-	g.start("events", func() error { return m.events.Run(ctx) })
+	m.startCluster(ctx, g, m.home)
 	m.startServers(ctx, g)
+}
+
+// startCluster starts what work on a cluster needs until its end.
+func (m *Manager) startCluster(ctx context.Context, g *group, c *Cluster) {
+	g.start("cache", func() error { return c.cache.Run(ctx) })
+	g.start("events", func() error { return c.events.Run(ctx) })
 }
 
 // startWork starts the sources and workers of the controllers, which find work
@@ -121,13 +142,10 @@ func (m *Manager) startWork(ctx context.Context, workers, g *group) {
 	if m.elector == nil && m.ring == nil {
 		always = m.beginTerm(context.WithoutCancel(ctx), 0, nil) // before the first change comes
 	}
+	m.startSites(ctx, workers, g, m.home)
 	for _, c := range m.controllers {
-		g.start("controller "+c.name, func() error { return c.watch(ctx) })
 		for _, s := range c.external {
 			g.start("source "+s.name+" of controller "+c.name, func() error { return c.feed(ctx, s) })
-		}
-		for range c.workers {
-			workers.start("worker of controller "+c.name, func() error { return c.work(ctx) })
 		}
 	}
 	g.start("watchdog", func() error { return m.watchdog(ctx) })
@@ -150,10 +168,10 @@ func (m *Manager) startWork(ctx context.Context, workers, g *group) {
 
 // describe adds to the names of what still runs the reconciles of a shard.
 func (m *Manager) describe(names []string, shard int) string {
-	for _, c := range m.controllers {
-		for _, r := range c.running.list() {
+	for _, s := range m.allSites() {
+		for _, r := range s.running.list() {
 			if m.leads.shardOf(r.req) == shard {
-				names = append(names, fmt.Sprintf("reconcile %s of %s by controller %s since %v", r.id, r.req, c.name, time.Since(r.since).Round(time.Millisecond)))
+				names = append(names, fmt.Sprintf("reconcile %s of %s by controller %s since %v", r.id, r.req, s.name, time.Since(r.since).Round(time.Millisecond)))
 			}
 		}
 	}

@@ -68,12 +68,12 @@ func (s Shards) complete(fieldOwner string) (*Shards, error) {
 func (m *Manager) share(ctx context.Context) error {
 	patience := time.NewTimer(warmUp)
 	defer patience.Stop()
-	for _, c := range m.controllers {
+	for _, s := range m.allSites() {
 		select {
-		case <-c.synced:
+		case <-s.synced:
 			continue
 		case <-patience.C:
-			m.log.Warn("joining the ring although not all controllers are ready", "controller", c.name)
+			s.log.Warn("joining the ring although not all controllers are ready")
 		case <-ctx.Done():
 		}
 		break

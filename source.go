@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -62,10 +64,13 @@ type external struct {
 func (c *Controller) feed(ctx context.Context, s external) error {
 	return s.feed(c.m.withLogger(ctx, "controller", c.name), func(r Request) {
 		cause := queue.Cause{Source: s.name}
-		if c.m.leads.holds(r) {
-			c.queue.Add(r, queue.Fresh, cause)
-		} else {
-			c.giveUp(r, []queue.Cause{cause})
+		switch to := c.siteOf(r.Cluster); {
+		case to == nil:
+			c.dropped(r)
+		case c.m.leads.holds(r):
+			to.queue.Add(r, queue.Fresh, cause)
+		default:
+			to.giveUp(r, []queue.Cause{cause})
 		}
 	})
 }
@@ -74,15 +79,21 @@ func (c *Controller) feed(ctx context.Context, s external) error {
 type source struct {
 	name   string // "For", "Owns", "Watches" or "Reads"
 	kind   schema.GroupVersionKind
-	notify func(context.Context, delivery) // nil: changes cause nothing
-	calls  chan struct{}                   // has room for one call of notify at a time
+	notify func(*site, context.Context, delivery) // nil: changes cause nothing
+	in     Clusters                               // where it is watched; nil: where the controller works
+}
+
+// tap is a source in one cluster.
+type tap struct {
+	*source
+	calls chan struct{} // has room for one call of notify at a time
 	// declared is closed when watch was set; it must not be read before.
 	declared chan struct{}
 	watch    *cache.Watch
 }
 
-func newSource(name string, gvk schema.GroupVersionKind, notify func(context.Context, delivery)) *source {
-	return &source{name: name, kind: gvk, notify: notify, calls: make(chan struct{}, 1), declared: make(chan struct{})}
+func newTap(s *source) *tap {
+	return &tap{source: s, calls: make(chan struct{}, 1), declared: make(chan struct{})}
 }
 
 func (s *source) String() string {
@@ -91,7 +102,7 @@ func (s *source) String() string {
 
 // waitsFor returns what keeps the first listing from coming, or nil when it
 // came.
-func (s *source) waitsFor() error {
+func (s *tap) waitsFor() error {
 	select {
 	case <-s.declared:
 	default:
@@ -109,46 +120,48 @@ func (s *source) waitsFor() error {
 }
 
 // problem returns what is wrong with a watch that once worked.
-func (s *source) problem() error {
+func (s *tap) problem() error {
 	if err := s.watch.Err(); err != nil {
 		return fmt.Errorf("%v: the watch is interrupted: %w", s, err)
 	}
 	return nil
 }
 
-// watch declares the controller's watches, waits for their first listings, and
-// closes them when ctx ends.
-func (c *Controller) watch(ctx context.Context) error {
-	ctx = c.m.withLogger(ctx, "controller", c.name)
+// watch declares the controller's watches in the cluster, waits for their first
+// listings, and closes them when ctx ends.
+func (c *site) watch(ctx context.Context) error {
+	ctx = logr.NewContextWithSlogLogger(ctx, c.log)
 	defer c.queue.ShutDown()
 	defer func() {
-		for _, s := range c.sources {
-			if s.watch != nil {
-				s.watch.Close()
+		for _, t := range c.taps {
+			if t.watch != nil {
+				t.watch.Close()
 			}
 		}
 	}()
 	start := time.Now()
 	c.takeover.won() // what is held now misses no change
 	c.unpark(c.m.leads.holds)
-	for i, s := range c.sources {
-		if i == 1 && !c.waitForMapping(ctx) {
+	for i, t := range c.taps {
+		if i == 1 && c.works && !c.waitForMapping(ctx) {
 			return nil
 		}
-		if err := c.declare(ctx, s); err != nil {
+		if err := c.declare(ctx, t); err != nil {
 			return err
 		}
 	}
-	for _, s := range c.sources {
-		if !c.wait(ctx, s) {
+	for _, t := range append(c.taps[:len(c.taps):len(c.taps)], c.common()...) {
+		if !c.wait(ctx, t) {
 			return nil
 		}
 	}
 	c.takeOver(ctx)
 	close(c.synced)
-	c.metrics.Ready.Set(1)
 	c.log.Info("controller ready", "after", time.Since(start).Round(time.Millisecond))
-	defer c.metrics.Ready.Set(0)
+	if c.cluster.name == "" {
+		c.metrics.Ready.Set(1)
+		defer c.metrics.Ready.Set(0)
+	}
 	for {
 		select {
 		case <-c.takeover.wake:
@@ -159,49 +172,70 @@ func (c *Controller) watch(ctx context.Context) error {
 	}
 }
 
-// declare starts the watch of s.
-func (c *Controller) declare(ctx context.Context, s *source) (err error) {
+// common returns what a member waits for beside its own sources: those of
+// WatchesIn in the manager's own cluster, which may bring requests of every
+// cluster. It does not wait for other members.
+func (c *site) common() []*tap {
+	if c.cluster.name == "" {
+		return nil
+	}
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	home := c.m.home.sites[c.Controller]
+	if home == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(home.taps), func(t *tap) bool { return t.in == nil })
+}
+
+// declare starts the watch of t.
+func (c *site) declare(ctx context.Context, t *tap) (err error) {
 	var subscriber func(filter.Change)
-	if s.notify != nil {
-		subscriber = func(change filter.Change) { c.notify(ctx, s, delivery{change, c.m.leads.holds}) }
+	if t.notify != nil {
+		subscriber = func(change filter.Change) { c.notify(ctx, t, delivery{change, c.m.leads.holds}) }
 	}
-	if s.watch, err = c.m.cache.Watch(s.kind, subscriber); err != nil {
-		return fmt.Errorf("watch %v: %w", s, err)
+	if t.watch, err = c.cluster.cache.Watch(t.kind, subscriber); err != nil {
+		return fmt.Errorf("watch %v: %w", t, err)
 	}
-	close(s.declared)
+	close(t.declared)
 	return nil
 }
 
 // notify hands a change to its source. A filter or map function that panics
 // costs that one change and is reported.
-func (c *Controller) notify(ctx context.Context, s *source, change delivery) {
-	s.calls <- struct{}{}
-	defer func() { <-s.calls }()
+func (c *site) notify(ctx context.Context, t *tap, change delivery) {
+	t.calls <- struct{}{}
+	defer func() { <-t.calls }()
 	err := recovered(func() error {
-		s.notify(ctx, change)
+		t.source.notify(c, ctx, change)
 		return nil
 	})
 	if panicked := (*panicError)(nil); errors.As(err, &panicked) {
 		c.metrics.Panics.Inc()
-		c.log.Error("a filter or map function panicked", "source", s.String(),
+		c.log.Error("a filter or map function panicked", "source", t.String(),
 			"object", objectName(change.Latest().Meta()), "error", err, "stack", string(panicked.stack))
 	}
 }
 
-// wait waits for the first listing of s and reports false when ctx ended first.
-func (c *Controller) wait(ctx context.Context, s *source) bool {
+// wait waits for the first listing of t and reports false when ctx ended first.
+func (c *site) wait(ctx context.Context, t *tap) bool {
+	return c.await(ctx, t.declared) && c.await(ctx, t.watch.Synced())
+}
+
+// await waits until a channel is closed and reports false when ctx ended first. Every
+// now and then it says what it waits for.
+func (c *site) await(ctx context.Context, closed <-chan struct{}) bool {
 	for {
 		timer := time.NewTimer(startupPatience)
 		select {
-		case <-s.watch.Synced():
+		case <-closed:
 			timer.Stop()
 			return true
 		case <-ctx.Done():
 			timer.Stop()
 			return false
 		case <-timer.C:
-			_, err := c.readiness()
-			c.log.Error("controller not started", "error", err)
+			c.log.Error("controller not started", "error", c.waits())
 		}
 	}
 }
@@ -209,14 +243,14 @@ func (c *Controller) wait(ctx context.Context, s *source) bool {
 // waitForMapping waits until it is known whether the primary kind is
 // namespaced, which decides where owners are looked for. For a kind that is not
 // served yet that is when its own watch has succeeded.
-func (c *Controller) waitForMapping(ctx context.Context) bool {
+func (c *site) waitForMapping(ctx context.Context) bool {
 	for {
-		mapping, err := c.m.mapper.RESTMapping(c.kind.GroupKind(), c.kind.Version)
+		mapping, err := c.cluster.mapper.RESTMapping(c.kind.GroupKind(), c.kind.Version)
 		if err == nil {
 			c.namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
 			return true
 		}
-		if !c.wait(ctx, c.sources[0]) || !sleep(ctx, mappingPeriod) {
+		if !c.wait(ctx, c.taps[0]) || !sleep(ctx, mappingPeriod) {
 			return false
 		}
 	}
@@ -224,34 +258,34 @@ func (c *Controller) waitForMapping(ctx context.Context) bool {
 
 // owns declares a source of objects that primary objects control.
 func (c *Controller) owns(obj client.Object, filters []filter.Filter) {
-	c.watchKind("Owns", obj, func(_ context.Context, change delivery) {
+	c.watchKind(nil, "Owns", obj, func(at *site, _ context.Context, change delivery) {
 		if passes(filters, change.Change) {
-			c.onOwned(change)
+			at.onOwned(change)
 		}
 	})
 }
 
 // watches declares a source whose changes are mapped to requests.
-func (c *Controller) watches(obj client.Object, requests func(context.Context, client.Object) []Request, filters []filter.Filter) {
+func (c *Controller) watches(in Clusters, obj client.Object, requests func(context.Context, client.Object) []Request, filters []filter.Filter) {
 	if requests == nil {
 		c.mistake("Watches(%T): the function is nil", obj)
 		return
 	}
-	c.watchKind("Watches", obj, func(ctx context.Context, change delivery) {
+	c.watchKind(in, "Watches", obj, func(at *site, ctx context.Context, change delivery) {
 		if passes(filters, change.Change) {
-			c.onWatched(ctx, change, obj, requests)
+			at.onWatched(ctx, change, obj, requests)
 		}
 	})
 }
 
 // reads declares a source whose changes cause nothing.
-func (c *Controller) reads(obj client.Object) { c.watchKind("Reads", obj, nil) }
+func (c *Controller) reads(obj client.Object) { c.watchKind(nil, "Reads", obj, nil) }
 
-func (c *Controller) watchKind(name string, obj client.Object, notify func(context.Context, delivery)) {
-	gvk, err := c.m.client.GroupVersionKind(obj)
+func (c *Controller) watchKind(in Clusters, name string, obj client.Object, notify func(*site, context.Context, delivery)) {
+	gvk, err := c.m.home.client.GroupVersionKind(obj)
 	if err != nil {
 		c.mistake("%s(%T): %w", name, obj, err)
 		return
 	}
-	c.sources = append(c.sources, newSource(name, gvk, notify))
+	c.sources = append(c.sources, &source{name, gvk, notify, in})
 }

@@ -87,7 +87,9 @@ func (m *Manager) beginTerm(held context.Context, shard int, fence func() (time.
 func (m *Manager) lead(ctx, held context.Context, shard int, fence func() (time.Time, bool)) error {
 	t := m.beginTerm(held, shard, fence)
 	for _, c := range m.controllers {
-		c.takeover.win(shard)
+		for _, s := range c.sites() {
+			s.takeover.win(shard)
+		}
 	}
 	return m.serve(ctx, t)
 }
@@ -125,6 +127,8 @@ func (m *Manager) serve(ctx context.Context, t *term) error {
 // more: another replica goes on.
 func (m *Manager) forgetLoops(shard int) {
 	for _, c := range m.controllers {
-		c.loops.forget(func(r Request) bool { return m.leads.shardOf(r) == shard && !m.leads.holds(r) })
+		for _, s := range c.sites() {
+			s.loops.forget(func(r Request) bool { return m.leads.shardOf(r) == shard && !m.leads.holds(r) })
+		}
 	}
 }

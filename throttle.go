@@ -3,9 +3,11 @@ package setpoint
 import (
 	"context"
 	"time"
+
+	"github.com/setpoint-dev/setpoint/queue"
 )
 
-// throttle spaces the reconciles of a controller: so many per second in the long
+// throttle spaces the reconciles of a controller in a cluster: so many per second in the long
 // run, and a burst at once after a rest. Workers take turns at the queue, so that
 // the order of what waits is decided at the moment when something may run.
 type throttle struct {
@@ -15,10 +17,14 @@ type throttle struct {
 	due      time.Time     // of the next reconcile, if all kept to the interval
 }
 
-// newThrottle expects perSecond above 0 and burst of at least 1.
-func newThrottle(perSecond float64, burst int) *throttle {
-	interval := time.Duration(float64(time.Second) / perSecond)
-	return &throttle{turn: make(chan struct{}, 1), interval: interval, slack: time.Duration(burst-1) * interval}
+// newThrottle returns a throttle for a rate above 0 and a burst of at least 1, and
+// nil for the zero bucket.
+func newThrottle(rate queue.Bucket) *throttle {
+	if rate.Rate == 0 {
+		return nil
+	}
+	interval := time.Duration(float64(time.Second) / rate.Rate)
+	return &throttle{turn: make(chan struct{}, 1), interval: interval, slack: time.Duration(rate.Burst-1) * interval}
 }
 
 // next calls get when one more reconcile may start and counts it, unless ctx

@@ -69,6 +69,7 @@ func (t *tracer) reconcile(ctx context.Context, c *Controller, info *reconcileIn
 	about := trace.WithAttributes(
 		attribute.String("setpoint.controller", c.name),
 		attribute.String("setpoint.object.kind", kindName(c.kind)),
+		attribute.String("setpoint.object.cluster", item.Key.Cluster),
 		attribute.String("setpoint.object.namespace", item.Key.Namespace),
 		attribute.String("setpoint.object.name", item.Key.Name),
 	)
@@ -123,7 +124,7 @@ func (t *tracer) read(ctx context.Context, r client.Request, send func(context.C
 
 // write begins the span of a write, which lasts until the returned function is
 // called. From now on the object's changes are known to come from it.
-func (t *tracer) write(ctx context.Context, kind string, r client.Request) (context.Context, func(client.Written)) {
+func (t *tracer) write(ctx context.Context, cluster, kind string, r client.Request) (context.Context, func(client.Written)) {
 	if t == nil {
 		return ctx, func(client.Written) {}
 	}
@@ -132,9 +133,9 @@ func (t *tracer) write(ctx context.Context, kind string, r client.Request) (cont
 		hops = info.hops
 	}
 	ctx, span := t.request(ctx, r)
-	w := t.written.begin(kind, r, span.SpanContext(), hops)
+	w := t.written.begin(cluster, kind, r, span.SpanContext(), hops)
 	return ctx, func(done client.Written) {
-		t.written.end(w, kind, r.Namespace, done)
+		t.written.end(w, kind, Request{cluster, r.Namespace, done.Name}, done)
 		span.SetAttributes(attribute.String("setpoint.request.name", done.Name), attribute.String("setpoint.request.version", done.Version))
 		failed(span, done.Err)
 		span.End()
@@ -162,14 +163,14 @@ func (t tracingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t tracingTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // observe is told of each write of the client: for traces and for the history.
-func (m *Manager) observe(ctx context.Context, r client.Request) (context.Context, func(client.Written)) {
-	kind := m.kindOf(r.Resource)
+func (m *Manager) observe(ctx context.Context, c *Cluster, r client.Request) (context.Context, func(client.Written)) {
+	kind := c.kindOf(r.Resource)
 	info := infoOf(ctx)
-	ctx, ended := m.tracer.write(ctx, kind, r)
+	ctx, ended := m.tracer.write(ctx, c.name, kind, r)
 	return ctx, func(w client.Written) {
 		ended(w)
 		if m.history != nil && info != nil {
-			info.note(debugWrite(kind, r, w))
+			info.note(debugWrite(c.name, kind, r, w))
 		}
 	}
 }

@@ -35,11 +35,11 @@ type tracedWrite struct {
 func newTracedWrites() tracedWrites { return tracedWrites{byObject: map[string][]*tracedWrite{}} }
 
 // begin remembers a write that is about to be sent.
-func (t *tracedWrites) begin(kind string, r client.Request, span trace.SpanContext, hops int) *tracedWrite {
+func (t *tracedWrites) begin(cluster, kind string, r client.Request, span trace.SpanContext, hops int) *tracedWrite {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := &tracedWrite{verb: r.Verb, span: span, hops: hops}
-	t.put(w, objectID(kind, Request{Namespace: r.Namespace, Name: r.Name}.String()))
+	t.put(w, objectID(kind, Request{cluster, r.Namespace, r.Name}.String()))
 	if len(t.ring) < maxTracedWrites {
 		t.ring = append(t.ring, w)
 		return w
@@ -51,7 +51,7 @@ func (t *tracedWrites) begin(kind string, r client.Request, span trace.SpanConte
 }
 
 // end remembers what came of a write. One that failed caused no change.
-func (t *tracedWrites) end(w *tracedWrite, kind, namespace string, done client.Written) {
+func (t *tracedWrites) end(w *tracedWrite, kind string, object Request, done client.Written) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.object == "" {
@@ -62,7 +62,7 @@ func (t *tracedWrites) end(w *tracedWrite, kind, namespace string, done client.W
 		t.remove(w)
 		return
 	}
-	if id := objectID(kind, Request{Namespace: namespace, Name: done.Name}.String()); id != w.object {
+	if id := objectID(kind, object.String()); id != w.object {
 		t.remove(w)
 		t.put(w, id)
 	}

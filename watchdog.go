@@ -90,7 +90,10 @@ func (m *Manager) watchdog(ctx context.Context) error {
 		now := time.Now()
 		seen := map[*reconcileInfo]time.Duration{}
 		for _, c := range m.controllers {
-			stuck := c.running.stuck(now, c.patience())
+			var stuck []*reconcileInfo
+			for _, s := range c.sites() {
+				stuck = append(stuck, s.running.stuck(now, c.patience())...)
+			}
 			c.metrics.Stuck.Set(float64(len(stuck)))
 			for _, info := range stuck {
 				age := now.Sub(info.since)
@@ -107,10 +110,14 @@ func (m *Manager) watchdog(ctx context.Context) error {
 }
 
 // liveness fails when a controller that has a Timeout has only workers whose
-// reconciles ignore it: nothing but a new process helps then.
+// reconciles ignore it: nothing but a new process helps then. One that does so in
+// an added cluster does not cost the others their process.
 func (c *Controller) liveness() (string, error) {
-	stuck := c.running.stuck(time.Now(), c.patience())
-	if len(stuck) == c.workers && c.timeout > 0 {
+	home := c.siteOf("")
+	if home == nil || c.timeout == 0 {
+		return "", nil
+	}
+	if stuck := home.running.stuck(time.Now(), c.patience()); len(stuck) == c.workers {
 		return "", fmt.Errorf("all %d workers run reconciles that ignore their timeout of %v; the longest reconciles %v", c.workers, c.timeout, stuck[0].req)
 	}
 	return "", nil

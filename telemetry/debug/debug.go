@@ -54,7 +54,7 @@ type Controller struct {
 	Kind    string  `json:"kind"`              // of its objects, as "Deployment.apps"
 	Problem string  `json:"problem,omitempty"` // why it does not work
 	Paused  bool    `json:"paused,omitempty"`
-	Workers int     `json:"workers"`
+	Workers int     `json:"workers"` // in each cluster
 	Watches []Watch `json:"watches"`
 	// Ready counts the objects that could run, by class, Delayed those whose time
 	// has not come, and Parked the requests kept for shards that are not held.
@@ -67,10 +67,11 @@ type Controller struct {
 
 // Watch is a watched kind of a controller.
 type Watch struct {
-	Source string `json:"source"` // "For", "Owns", "Watches" or "Reads"
-	Kind   string `json:"kind"`
-	Synced bool   `json:"synced"` // its first listing came
-	Error  string `json:"error,omitempty"`
+	Cluster string `json:"cluster,omitempty"` // empty: the manager's own
+	Source  string `json:"source"`            // "For", "Owns", "Watches" or "Reads"
+	Kind    string `json:"kind"`
+	Synced  bool   `json:"synced"` // its first listing came
+	Error   string `json:"error,omitempty"`
 }
 
 // Item is an object that runs or waits.
@@ -87,6 +88,7 @@ type Item struct {
 
 // Kind is what the cache holds of a kind.
 type Kind struct {
+	Cluster string `json:"cluster,omitempty"` // empty: the manager's own
 	Kind    string `json:"kind"`
 	Objects int    `json:"objects"`
 	Bytes   int64  `json:"bytes"`
