@@ -33,6 +33,7 @@ type line struct {
 	cut      bool                // watches cannot be opened
 	lose     int                 // so many answers to writes are lost
 	admit    func([]byte) []byte // changes the bodies of patches on their way, as defaulting does
+	act      func() any          // does what a POST to a subresource asks for, and answers
 	requests []string
 }
 
@@ -97,7 +98,13 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(l.admit(body)))
 	}
 	before := l.at(r.URL.Path)
-	resp, err := l.Server.RoundTrip(r)
+	var resp *http.Response
+	var err error
+	if l.act != nil && r.Method == http.MethodPost {
+		resp, err = respond(r, l.act())
+	} else {
+		resp, err = l.Server.RoundTrip(r)
+	}
 	for _, request := range l.Server.Requests() {
 		if request.Verb != "watch" && request.Verb != "discover" {
 			l.mu.Lock()
@@ -198,10 +205,10 @@ type cluster struct {
 	registry *prometheus.Registry
 }
 
-// newCluster runs a cache until the test ends. It has ConfigMaps, Widgets and Secrets; the given kinds are watched.
+// newCluster runs a cache until the test ends. It has ConfigMaps, Widgets, Secrets and Pods; the given kinds are watched.
 func newCluster(t *testing.T, options map[schema.GroupKind]cache.Options, watched ...schema.GroupVersionKind) *cluster {
 	t.Helper()
-	l := &line{Server: apitest.New(apitest.ConfigMaps, apitest.Secrets, widgets), released: make(chan struct{})}
+	l := &line{Server: apitest.New(apitest.ConfigMaps, apitest.Secrets, apitest.Pods, widgets), released: make(chan struct{})}
 	close(l.released)
 	// No server's first listing is of revision 0, from which a watch has a meaning of its own.
 	apitest.Put(l.Server, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "first"}})

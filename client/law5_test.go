@@ -2,12 +2,14 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -301,6 +303,51 @@ func TestLaw5KindsWithoutWatchAreUnaffected(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLaw5Actions: what a subresource does to its object is an own write, also when the answer tells nothing of the object.
+func TestLaw5Actions(t *testing.T) {
+	const done = `{"kind":"Status","apiVersion":"v1","status":"Success"}`
+	for _, test := range []struct {
+		subresource string
+		body        client.Object
+		act         func(*apitest.Server, *corev1.Pod) any
+		seen        func(*corev1.Pod, error) bool
+	}{
+		{"eviction", &policyv1.Eviction{}, func(s *apitest.Server, pod *corev1.Pod) any {
+			s.Delete(pod)
+			return done
+		}, func(_ *corev1.Pod, err error) bool { return apierrors.IsNotFound(err) }},
+		{"binding", &corev1.Binding{}, func(s *apitest.Server, pod *corev1.Pod) any {
+			pod.Spec.NodeName = "node"
+			apitest.Put(s, pod)
+			return done
+		}, func(pod *corev1.Pod, err error) bool { return err == nil && pod.Spec.NodeName == "node" }},
+	} {
+		for _, lose := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, %d answers lost", test.subresource, lose), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, nil, apitest.Pods.GroupVersionKind)
+					pod := apitest.Put(c.line.Server, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
+					synctest.Wait()
+					c.line.hold()
+					c.line.act = func() any { return test.act(c.line.Server, pod.DeepCopy()) }
+					c.line.set(func(l *line) { l.lose = lose })
+					body := test.body.DeepCopyObject().(client.Object)
+					body.SetName("web")
+					if err := c.SubResource(test.subresource).Create(t.Context(), pod, body); (err != nil) != (lose > 0) {
+						t.Fatal(err)
+					}
+					time.AfterFunc(time.Second, c.line.release)
+					got := &corev1.Pod{}
+					took, err := timed(func() error { return c.Get(t.Context(), client.KeyOf(pod), got) })
+					if took != time.Second || !test.seen(got, err) {
+						t.Errorf("took %v, on %q: %v", took, got.Spec.NodeName, err)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestReadsBeforeTheFirstListing(t *testing.T) {

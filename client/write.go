@@ -188,6 +188,11 @@ func (c *Client) exchange(ctx context.Context, t target, w change) (Object, answ
 		return nil, got, err
 	}
 	if !same {
+		// The answer is a Status: the write may have done anything to the object, as an Eviction or a
+		// Binding does.
+		if !w.DryRun {
+			c.own.unsure(t)
+		}
 		return nil, got, nil
 	}
 	return fresh.(Object), got, nil
@@ -210,7 +215,7 @@ func (c *Client) succeeded(ctx context.Context, t target, w change, fresh Object
 // failed remembers that the state of the object is not known, if the write may have been done, or
 // if the refusal shows that the cache is behind.
 func (c *Client) failed(t target, w change, sent bool, err error) {
-	if w.DryRun || !sent || w.part && w.Verb == "create" {
+	if w.DryRun || !sent {
 		return
 	}
 	if outcomeUnknown(err) || c.contradictsCache(t, w, err) {
