@@ -245,6 +245,7 @@ func (c *Cache) form(gvk schema.GroupVersionKind) (*form, error) {
 		managedFields: o.KeepManagedFields,
 		owners:        c.owners,
 		compressed:    o.Compress,
+		transformed:   o.Transform != nil,
 	})
 }
 

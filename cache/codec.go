@@ -41,6 +41,7 @@ type retention struct {
 	managedFields bool            // keep them all, in the object
 	owners        map[string]bool // else keep those of these managers, beside the object
 	compressed    bool
+	transformed   bool
 }
 
 // metadata returns the part of an object's bytes that is its metadata.

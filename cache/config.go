@@ -85,6 +85,7 @@ type Options struct {
 	// Transform changes each object before it is kept, for example to drop what is never read. It is given a
 	// private object (typed if the scheme knows the kind, else unstructured) and must not change its name,
 	// namespace, UID or resourceVersion. An error keeps the object as it was and is logged. It makes every
-	// object be decoded and encoded once more as it arrives. [Keep] makes one that keeps only named fields.
+	// object be decoded and encoded once more as it arrives, and every Apply and Update of the kind be sent: what
+	// the cache holds does not tell whether it changes something. [Keep] makes one that keeps only named fields.
 	Transform func(runtime.Object) error
 }

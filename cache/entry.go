@@ -120,6 +120,9 @@ type Entry struct {
 	form   *form
 }
 
+// Transformed reports whether the kind has a transform, so that what the cache holds is not what the server has.
+func (e Entry) Transformed() bool { return e.form.keep.transformed }
+
 // ResourceVersion is the object's revision.
 func (e Entry) ResourceVersion() string { return e.object.version }
 

@@ -85,7 +85,7 @@ func (c *Client) isApplied(t target, id application, obj Object, want *unstructu
 		return false
 	}
 	entry, ok := c.cache.Peek(t.gvk, t.key)
-	if !ok || !fits(want.GetUID(), entry.UID()) || !fits(want.GetResourceVersion(), entry.ResourceVersion()) {
+	if !ok || entry.Transformed() || !fits(want.GetUID(), entry.UID()) || !fits(want.GetResourceVersion(), entry.ResourceVersion()) {
 		return false
 	}
 	fields := appliedFields(entry.ManagedFields(), id.owner, want.GetAPIVersion(), id.subresource)

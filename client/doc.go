@@ -33,10 +33,10 @@
 // No write without change. An [Client.Apply] is not sent when the cached object has all its values
 // and says that its field owner applied just these fields, or when it is in the state to which the
 // same apply came before; an [Client.Update], also of the status, when the cached object of that
-// revision is equal; a [Client.Patch] when it is empty. In doubt the request is sent. One case is
-// not told apart: applying values below a map that was applied as an empty map before, when
-// somebody else has set just these values, is taken for no change, so that this owner does not
-// become their co-owner.
+// revision is equal; a [Client.Patch] when it is empty. In doubt the request is sent, as for kinds
+// that the cache transforms. One case is not told apart: applying values below a map that was
+// applied as an empty map before, when somebody else has set just these values, is taken for no
+// change, so that this owner does not become their co-owner.
 //
 // Destructive calls carry preconditions. [Client.Delete] deletes the UID that the passed object
 // has; [IfUnchanged] adds its revision. An error says when a precondition failed.

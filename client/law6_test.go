@@ -11,7 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/setpoint-dev/setpoint/cache"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/internal/apitest"
 )
@@ -224,5 +226,47 @@ func TestStatusApplySendsStatusAlone(t *testing.T) {
 	want := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"default"},"status":{"replicas":3}}`
 	if got := s.one(t).json(t); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestLaw6TransformedIsNotTrusted: what a transform made of an object is not what the server has.
+func TestLaw6TransformedIsNotTrusted(t *testing.T) {
+	change := func(obj runtime.Object) error {
+		obj.(*corev1.ConfigMap).Data = map[string]string{"a": "1"}
+		return nil
+	}
+	for why, write := range map[string]func(*testing.T, *cluster) error{
+		"update": func(t *testing.T, c *cluster) error {
+			obj := configMap("default", "web")
+			must(t, c.Get(t.Context(), client.KeyOf(obj), obj))
+			return c.Update(t.Context(), obj)
+		},
+		"apply": func(t *testing.T, c *cluster) error {
+			obj := configMap("default", "web")
+			obj.Data = map[string]string{"a": "1"}
+			return c.Apply(t.Context(), obj)
+		},
+		"status": func(t *testing.T, c *cluster) error {
+			obj := configMap("default", "web")
+			must(t, c.Get(t.Context(), client.KeyOf(obj), obj))
+			return c.Status().Update(t.Context(), obj)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, limited(cache.Options{Transform: change}), configMaps)
+				there := applied("me")
+				there.Data["a"] = "2"
+				apitest.Put(c.line.Server, there)
+				synctest.Wait()
+				c.line.take()
+				if err := write(t, c); err != nil {
+					t.Fatal(err)
+				}
+				if sent := c.line.take(); len(sent) != 1 {
+					t.Errorf("sent %v", sent)
+				}
+			})
+		})
 	}
 }

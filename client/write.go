@@ -255,7 +255,7 @@ func (c *Client) sameAsCached(t target, obj Object, same func(a, b Object) bool)
 		return false
 	}
 	entry, ok := c.cache.Peek(t.gvk, t.key)
-	if !ok || entry.ResourceVersion() != obj.GetResourceVersion() {
+	if !ok || entry.Transformed() || entry.ResourceVersion() != obj.GetResourceVersion() {
 		return false
 	}
 	cached := newLike(obj)
