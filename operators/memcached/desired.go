@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -23,7 +22,8 @@ const (
 	defaultImage  = "memcached:1.6"
 	defaultPort   = 11211
 	defaultMemory = 64
-	minMemory     = 8
+	minMemory     = 1
+	maxMemory     = 1 << 20 // a tebibyte
 	mebibyte      = 1 << 20
 
 	// memcachedUser is the user that memcached's images make for it.
@@ -37,7 +37,7 @@ const (
 func complete(spec v1.MemcachedSpec) v1.MemcachedSpec {
 	spec = *spec.DeepCopy()
 	if spec.Size == nil {
-		spec.Size = pointer[int32](defaultSize)
+		spec.Size = new(int32(defaultSize))
 	}
 	if spec.Image == "" {
 		spec.Image = defaultImage
@@ -48,7 +48,7 @@ func complete(spec v1.MemcachedSpec) v1.MemcachedSpec {
 	if spec.MemoryLimitMB == nil {
 		memory := int32(defaultMemory)
 		if limit, limited := spec.Resources.Limits[corev1.ResourceMemory]; limited {
-			memory = max(int32(limit.Value()/mebibyte/4*3), minMemory)
+			memory = int32(min(max(limit.Value()/4*3/mebibyte, minMemory), maxMemory))
 		}
 		spec.MemoryLimitMB = &memory
 	}
@@ -64,8 +64,8 @@ func resources(spec v1.MemcachedSpec) corev1.ResourceRequirements {
 	if requested || limited {
 		return out
 	}
-	memory := int64(*spec.MemoryLimitMB)
-	quantity := *resource.NewQuantity((memory+memory/3+16)*mebibyte, resource.BinarySI)
+	memory := *spec.MemoryLimitMB
+	quantity := inMebibytes(memory + memory/3 + 16)
 	if out.Requests == nil {
 		out.Requests = corev1.ResourceList{}
 	}
@@ -96,7 +96,7 @@ func metadata(mc *v1.Memcached) metav1.ObjectMeta {
 			nodeLabel:                      mc.Name,
 		},
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: v1.GroupVersion.String(), Kind: "Memcached", Name: mc.Name, UID: mc.UID, Controller: pointer(true),
+			APIVersion: v1.GroupVersion.String(), Kind: "Memcached", Name: mc.Name, UID: mc.UID, Controller: new(true),
 		}},
 	}
 }
@@ -123,9 +123,9 @@ func disruptionBudget(mc *v1.Memcached) *policyv1.PodDisruptionBudget {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
 		ObjectMeta: metadata(mc),
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable:             pointer(intstr.FromInt32(1)),
+			MaxUnavailable:             new(intstr.FromInt32(1)),
 			Selector:                   &metav1.LabelSelector{MatchLabels: nodeLabels(mc)},
-			UnhealthyPodEvictionPolicy: pointer(policyv1.AlwaysAllow),
+			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}
 }
@@ -145,10 +145,10 @@ func statefulSet(mc *v1.Memcached) *appsv1.StatefulSet {
 				ObjectMeta: metav1.ObjectMeta{Labels: metadata(mc).Labels},
 				Spec: corev1.PodSpec{
 					Containers:                   []corev1.Container{container(spec)},
-					AutomountServiceAccountToken: pointer(false),
-					EnableServiceLinks:           pointer(false),
+					AutomountServiceAccountToken: new(false),
+					EnableServiceLinks:           new(false),
 					SecurityContext: &corev1.PodSecurityContext{
-						RunAsNonRoot: pointer(true), RunAsUser: pointer[int64](memcachedUser), RunAsGroup: pointer[int64](memcachedUser),
+						RunAsNonRoot: new(true), RunAsUser: new(int64(memcachedUser)), RunAsGroup: new(int64(memcachedUser)),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 					},
 					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
@@ -175,8 +175,8 @@ func container(spec v1.MemcachedSpec) corev1.Container {
 		ReadinessProbe: &corev1.Probe{ProbeHandler: accepts, PeriodSeconds: 5, TimeoutSeconds: 2},
 		Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drainSeconds}}},
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: pointer(false),
-			ReadOnlyRootFilesystem:   pointer(true),
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}
@@ -187,5 +187,3 @@ func arguments(spec v1.MemcachedSpec) []string {
 	args := []string{"-p", strconv.Itoa(int(spec.ContainerPort)), "-m", strconv.Itoa(int(*spec.MemoryLimitMB))}
 	return append(args, spec.ExtraArgs...)
 }
-
-func pointer[T any](v T) *T { return &v }

@@ -98,12 +98,12 @@ type MemcachedSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	ContainerPort int32 `json:"containerPort,omitempty"`
 
-	// Memory for cached items on each node, in MiB (memcached's -m), from 8 to 1048576. When it is not set, it is three
+	// Memory for cached items on each node, in MiB (memcached's -m), from 1 to 1048576. When it is not set, it is three
 	// quarters of resources.limits.memory, or 64 when there is no such limit. It must be less than that limit, or nodes would
 	// be killed when they fill up.
 	//
 	// +optional
-	// +kubebuilder:validation:Minimum=8
+	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1048576
 	MemoryLimitMB *int32 `json:"memoryLimitMB,omitempty"`
 
