@@ -22,6 +22,10 @@ up: build ## start the control plane, the Foo operator and a first Foo; runs unt
 build: ## compile bin/setpoint
 	@GO="$(GO)" VERSION="$(VERSION)" ./hack/build $(BIN)
 
+.PHONY: image
+image: ## write the image that runs the shipped operators as an OCI archive, bin/image.tar, without Docker
+	@GO="$(GO)" VERSION="$(VERSION)" ./hack/image bin/image.tar
+
 .PHONY: test
 test: ## run every test that needs neither a cluster nor a long time, with the race detector
 	@./hack/progress "compiling (the first time this takes in much of Kubernetes)" $(GO) build $(RACE) -v $(LIBRARIES)
