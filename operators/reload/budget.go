@@ -159,3 +159,10 @@ func (b *budget) finished(k *workloadKind, req setpoint.Request) {
 func (b *budget) leave(r rolling) {
 	b.waiting = slices.DeleteFunc(b.waiting, func(w rolling) bool { return w == r })
 }
+
+// length returns how many workloads wait.
+func (b *budget) length() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
+}

@@ -13,7 +13,7 @@ type metrics struct {
 	problems      prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, b *budget) (*metrics, error) {
 	m := &metrics{
 		rollouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "setpoint_reload_rollouts_total", Help: "Rollouts begun because a source changed, by kind of workload.",
@@ -25,5 +25,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "setpoint_reload_invalid_annotations_total", Help: "Problems found in workloads' annotations.",
 		}),
 	}
-	return m, errors.Join(reg.Register(m.rollouts), reg.Register(m.notifications), reg.Register(m.problems))
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "setpoint_reload_waiting", Help: "Workloads that wait for the end of other rollouts.",
+	}, func() float64 { return float64(b.length()) })
+	return m, errors.Join(reg.Register(m.rollouts), reg.Register(m.notifications), reg.Register(m.problems), reg.Register(waiting))
 }

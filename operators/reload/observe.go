@@ -3,7 +3,6 @@ package reload
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,42 +35,44 @@ func (r *reconciler) policyOf(workload, template map[string]string) *policy {
 	return policyOf(workload, template, &options)
 }
 
-// observe returns the sources that a workload follows, as the cache has them.
-func (r *reconciler) observe(ctx context.Context, w *workload, p *policy, key secretKey, before *memory) (map[source]observed, error) {
-	refs := references(&w.pods.Spec)
-	candidates, err := r.candidates(ctx, w, p, refs, before)
+// observe finds the sources that a workload follows, as the cache has them.
+func (r *reconciler) observe(ctx context.Context, p *pass) error {
+	refs := references(&p.pods.Spec)
+	candidates, err := r.candidates(ctx, p, refs)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	seen := map[source]observed{}
+	p.seen = map[source]observed{}
 	for s := range candidates {
-		meta, err := r.metadata(ctx, w.GetNamespace(), s)
+		meta, err := r.metadata(ctx, p.GetNamespace(), s)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		_, known := before.entry(s)
+		_, known := p.before.entry(s)
 		switch {
-		case meta == nil && p.follows(s, refs[s], known):
-			seen[s] = observed{}
-		case meta != nil && !ignored(meta) && p.follows(s, refs[s], matched(meta)):
-			o := observed{entry: entry{key.of(w.GetNamespace(), s, meta.Annotations[digestAnnotation]), meta.ResourceVersion}}
+		case meta == nil && p.policy.follows(s, refs[s], known):
+			p.seen[s] = observed{}
+		case meta != nil && !ignored(meta) && p.policy.follows(s, refs[s], matched(meta)):
+			o := observed{entry: entry{p.key.of(p.GetNamespace(), s, meta.Annotations[digestAnnotation]), meta.ResourceVersion}}
 			o.optional = refs[s] != nil && !refs[s].required
-			o.appeared = refs[s] == nil && before != nil && !meta.CreationTimestamp.Time.Before(before.Since.Time)
-			seen[s] = o
+			o.appeared = refs[s] == nil && p.before != nil && !meta.CreationTimestamp.Time.Before(p.before.Since.Time)
+			p.seen[s] = o
 		}
 	}
-	return seen, nil
+	return nil
 }
 
 // candidates returns the sources that a workload may follow: those that its template refers to, that it names, and, where
 // it has regular expressions, those of its namespace that match and those that did when they were last seen.
-func (r *reconciler) candidates(ctx context.Context, w *workload, p *policy, refs map[source]*reference, before *memory) (map[source]bool, error) {
+func (r *reconciler) candidates(ctx context.Context, p *pass, refs map[source]*reference) (map[source]bool, error) {
 	found := map[source]bool{}
-	for s := range refs {
-		found[s] = slices.Contains(r.options.sources(), s.kind)
-	}
 	for _, kind := range r.options.sources() {
-		named := p.of(kind).named
+		for s := range refs {
+			if s.kind == kind {
+				found[s] = true
+			}
+		}
+		named := p.policy.of(kind).named
 		for _, name := range named.names {
 			found[source{kind, name}] = true
 		}
@@ -79,8 +80,8 @@ func (r *reconciler) candidates(ctx context.Context, w *workload, p *policy, ref
 			continue
 		}
 		all := listOf(sourceKind(kind))
-		if err := r.cache.List(ctx, sourceKind(kind), cache.ListOptions{Namespace: w.GetNamespace()}, all); err != nil {
-			return nil, fmt.Errorf("looking for %ss in namespace %s: %w", kind, w.GetNamespace(), err)
+		if err := r.cache.List(ctx, sourceKind(kind), cache.ListOptions{Namespace: p.GetNamespace()}, all); err != nil {
+			return nil, fmt.Errorf("looking for %ss in namespace %s: %w", kind, p.GetNamespace(), err)
 		}
 		for i := range all.Items {
 			if name := all.Items[i].Name; named.match(name) {
@@ -88,16 +89,11 @@ func (r *reconciler) candidates(ctx context.Context, w *workload, p *policy, ref
 			}
 		}
 	}
-	if before != nil {
-		for s := range before.Sources {
-			if p.of(s.kind).named.match(s.name) {
+	if p.before != nil {
+		for s := range p.before.Sources {
+			if p.policy.of(s.kind).named.match(s.name) {
 				found[s] = true
 			}
-		}
-	}
-	for s, there := range found {
-		if !there {
-			delete(found, s)
 		}
 	}
 	return found, nil
@@ -138,22 +134,20 @@ func (m *memory) entry(s source) (entry, bool) {
 
 // confirm asks the server about those changes that may be none: another replica may have rolled for a state that this
 // one's cache has yet to see. It corrects what is seen, and reports whether it had to.
-func (r *reconciler) confirm(
-	ctx context.Context, w *workload, key secretKey, before *memory, seen map[source]observed, d decision,
-) (corrected bool, err error) {
-	for _, c := range d.changes {
-		was, _ := before.entry(c.source)
-		now := seen[c.source]
+func (r *reconciler) confirm(ctx context.Context, p *pass) (corrected bool, err error) {
+	for _, c := range p.changes {
+		was, _ := p.before.entry(c.source)
+		now := p.seen[c.source]
 		if was.hash != "" && now.hash != "" && !older(now.version, was.version) {
 			continue
 		}
-		live, err := r.live(ctx, w.GetNamespace(), c.source, key)
+		live, err := r.live(ctx, p.GetNamespace(), c.source, p.key)
 		if err != nil {
 			return false, err
 		}
 		if live.hash != now.hash {
 			now.entry, corrected = live, true
-			seen[c.source] = now
+			p.seen[c.source] = now
 		}
 	}
 	return corrected, nil
@@ -171,7 +165,11 @@ func (r *reconciler) live(ctx context.Context, namespace string, s source, key s
 	if s.kind == kindSecret {
 		list = &corev1.SecretList{}
 	}
-	err := r.client.List(ctx, list, client.Live, client.InNamespace(namespace), client.MatchingFields{"metadata.name": s.name})
+	opts := []client.ListOption{client.Live, client.InNamespace(namespace), client.MatchingFields{"metadata.name": s.name}}
+	if r.options.SourceSelector != nil {
+		opts = append(opts, client.MatchingLabelsSelector{Selector: r.options.SourceSelector})
+	}
+	err := r.client.List(ctx, list, opts...)
 	if err != nil {
 		return entry{}, err
 	}

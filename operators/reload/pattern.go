@@ -60,28 +60,27 @@ func parseNames(list string) (p patterns, errs []error) {
 	return p, errs
 }
 
-// splitList splits at commas that are in no brackets, which a regular expression may have: "app-[ab]{1,2}, db". Spaces
-// around items and empty items are dropped.
+// splitList splits at commas, but not at that of a repetition in a regular expression: "app-[ab]{1,2}, db". Spaces around
+// items and empty items are dropped.
 func splitList(list string) (items []string) {
-	depth, start := 0, 0
 	add := func(item string) {
 		if item = strings.TrimSpace(item); item != "" {
 			items = append(items, item)
 		}
 	}
+	start := 0
 	for i, c := range list {
-		switch c {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			depth--
-		case ',':
-			if depth <= 0 {
-				add(list[start:i])
-				start = i + 1
-			}
+		if c == ',' && !repeats(list[:i], list[i+1:]) {
+			add(list[start:i])
+			start = i + 1
 		}
 	}
 	add(list[start:])
 	return items
+}
+
+// repeats reports whether a comma between the two texts is that of a repetition.
+func repeats(before, after string) bool {
+	const digits = "0123456789"
+	return strings.HasSuffix(strings.TrimRight(before, digits), "{") && strings.HasPrefix(strings.TrimLeft(after, digits), "}")
 }

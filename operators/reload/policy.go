@@ -2,6 +2,7 @@ package reload
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,8 @@ func selects(annotations map[string]string) bool {
 func policyOf(workload, template map[string]string, o *Options) *policy {
 	annotations := workload
 	if !selects(workload) && selects(template) {
-		annotations = template
+		annotations = maps.Clone(template)
+		maps.Copy(annotations, workload)
 	}
 	p := &policy{onCreate: o.OnCreate, onDelete: o.OnDelete, window: o.window()}
 	if isTrue(workload, Ignore) || isTrue(workload, reloaderIgnore) {

@@ -28,17 +28,17 @@ type operator struct {
 }
 
 func newOperator(m *setpoint.Manager, o Options) (*operator, error) {
-	metrics, err := newMetrics(m.Metrics())
-	if err != nil {
-		return nil, err
-	}
 	op := &operator{
-		client: m.Client(), cache: m.Cache(), events: m.Events(Name), options: &o, metrics: metrics,
+		client: m.Client(), cache: m.Cache(), events: m.Events(Name), options: &o,
 		keys:   &keyring{client: m.Client(), name: o.key(), dryRun: o.DryRun},
 		budget: newBudget(o.MaxRolling, o.rollingTimeout()),
 	}
+	var err error
+	if op.metrics, err = newMetrics(m.Metrics(), op.budget); err != nil {
+		return nil, err
+	}
 	if o.NotifyURL != "" {
-		op.notifier = newNotifier(o.NotifyURL, metrics)
+		op.notifier = newNotifier(o.NotifyURL, op.metrics)
 		m.Add(setpoint.Runnable{Name: Name + "-notifier", Run: op.notifier.run})
 	}
 	return op, nil
@@ -51,44 +51,47 @@ type reconciler struct {
 	notes *notebook
 }
 
+// pass is one look at one workload.
+type pass struct {
+	*workload
+	req    setpoint.Request
+	policy *policy
+	key    secretKey
+	before *memory // what is remembered; nil: nothing
+	seen   map[source]observed
+	decision
+}
+
 // Reconcile compares what one workload's Pods were rolled for with what the workload follows now, and rolls it, remembers
 // a baseline, waits or does nothing.
 func (r *reconciler) Reconcile(ctx context.Context, req setpoint.Request) (setpoint.Result, error) {
 	w, again, err := r.read(ctx, req)
-	if w == nil {
-		if !again && err == nil {
-			r.forget(req)
-		}
+	if err != nil || again {
 		return setpoint.Result{Requeue: again}, err
 	}
-	if r.kind.settled(w.Object) {
+	if w == nil {
+		r.notes.forget(req)
+		r.budget.finished(r.kind, req)
+		return setpoint.Result{}, nil
+	}
+	if !r.kind.rolls(w.Object) {
 		r.budget.finished(r.kind, req)
 	}
-	p := r.policy(w.Object, w.pods)
-	r.complain(w, p.problems)
-	if p.idle() {
-		return r.release(ctx, req, w)
+	p := &pass{workload: w, req: req, policy: r.policy(w.Object, w.pods)}
+	if p.policy.idle() {
+		r.complain(p, nil)
+		return r.release(ctx, p)
 	}
-	key, err := r.keys.get(ctx)
-	if err != nil {
+	if err := r.look(ctx, p); err != nil {
 		return setpoint.Result{}, err
 	}
-	before, err := r.remembered(req, w, key)
-	if err != nil {
-		return setpoint.Result{}, err
+	switch {
+	case p.before != nil && p.before.Suspended:
+		return r.resume(ctx, p)
+	case len(p.changes) == 0:
+		return r.keep(ctx, p)
 	}
-	seen, err := r.observe(ctx, w, p, key, before)
-	if err != nil {
-		return setpoint.Result{}, err
-	}
-	d := decide(before, seen, p)
-	if d.left > 0 {
-		r.complain(w, []string{fmt.Sprintf("%d sources are followed, and %d more are not: use fewer or narrower expressions", maxSources, d.left)})
-	}
-	if len(d.changes) == 0 {
-		return r.keep(ctx, req, w, p, key, before, d)
-	}
-	return r.due(ctx, req, w, p, key, before, seen, d)
+	return r.due(ctx, p)
 }
 
 // read returns the workload, or nil when there is none that concerns this operator. It asks to be called again when the
@@ -113,141 +116,158 @@ func (r *reconciler) read(ctx context.Context, req setpoint.Request) (w *workloa
 	return &workload{workloadKind: r.kind, Object: obj, pods: pods, ours: entry.ManagedFields()}, false, nil
 }
 
-// forget drops what is noted of a workload that is gone.
-func (r *reconciler) forget(req setpoint.Request) {
-	r.notes.forget(req)
-	r.budget.finished(r.kind, req)
-}
-
-// remembered returns what is remembered on the workload; in a dry run, what would be.
-func (r *reconciler) remembered(req setpoint.Request, w *workload, key secretKey) (*memory, error) {
-	if r.options.DryRun {
-		if m := r.notes.dryMemory(req); m != nil {
-			return m, nil
-		}
+// look finds what the workload follows and what is remembered, and decides.
+func (r *reconciler) look(ctx context.Context, p *pass) (err error) {
+	problems := p.policy.problems
+	if p.key, err = r.keys.get(ctx); err != nil {
+		return err
 	}
-	m, err := w.memory(key.id)
-	if err != nil {
+	if p.before, err = p.memory(p.key.id); err != nil {
 		// Somebody edited it by hand: what the Pods were rolled for is not known any more.
-		r.complain(w, []string{err.Error() + "; the present content of its sources is the baseline now"})
-		return nil, nil
+		problems = append(problems, err.Error()+"; the present content of its sources is the baseline now")
 	}
-	return m, nil
+	if dry := r.notes.dryMemory(p.req); dry != nil {
+		p.before = dry
+	}
+	if err := r.observe(ctx, p); err != nil {
+		return err
+	}
+	p.decision = decide(p.before, p.seen, p.policy)
+	if p.left > 0 {
+		problems = append(problems, fmt.Sprintf("%d sources are followed, and %d more are not: use fewer or narrower expressions", maxSources, p.left))
+	}
+	r.complain(p, problems)
+	return nil
 }
 
 // complain says in an Event what is wrong with a workload's annotations, once for each new problem.
-func (r *reconciler) complain(w *workload, problems []string) {
-	for _, problem := range r.notes.news(setpoint.RequestFor(w), problems) {
+func (r *reconciler) complain(p *pass, problems []string) {
+	for _, problem := range r.notes.news(p.req, problems) {
 		r.metrics.problems.Inc()
-		r.events.Eventf(w.Object, event.Warning, "InvalidReload", "Reload", "%s", problem)
+		r.events.Eventf(p.Object, event.Warning, "InvalidReload", "Reload", "%s", problem)
 	}
 }
 
 // release takes back what is remembered on a workload that follows nothing any more. The stamp stays, for without it the
 // template would be another one and the workload would roll.
-func (r *reconciler) release(ctx context.Context, req setpoint.Request, w *workload) (setpoint.Result, error) {
-	r.notes.settle(req)
-	if r.options.DryRun || !owns(w.ours, State) {
+func (r *reconciler) release(ctx context.Context, p *pass) (setpoint.Result, error) {
+	r.notes.settle(p.req)
+	if r.options.DryRun || !owns(p.ours, State) {
 		return setpoint.Result{}, nil
 	}
-	return r.apply(ctx, w, nil, w.stamp())
+	return r.apply(ctx, p, nil, p.stamp())
 }
 
 // keep remembers the baseline of sources that are new to the workload, and drops those that it follows no more.
-func (r *reconciler) keep(ctx context.Context, req setpoint.Request, w *workload, p *policy, key secretKey, before *memory, d decision) (setpoint.Result, error) {
-	r.notes.settle(req)
-	if before != nil && maps.Equal(before.Sources, d.next) {
+func (r *reconciler) keep(ctx context.Context, p *pass) (setpoint.Result, error) {
+	r.notes.settle(p.req)
+	if p.before != nil && maps.Equal(p.before.Sources, p.decision.next) {
 		return setpoint.Result{}, nil
 	}
-	if before == nil && len(d.next) == 0 && !p.onCreate {
+	if p.before == nil && len(p.decision.next) == 0 && !p.policy.onCreate {
 		return setpoint.Result{}, nil
 	}
-	next := r.next(key, before, d)
-	if r.options.DryRun {
-		r.notes.setDryMemory(req, next)
-		return setpoint.Result{}, nil
-	}
-	return r.apply(ctx, w, next, w.stamp())
+	return r.apply(ctx, p, p.next(), p.stamp())
 }
 
-// next returns what to remember of a decision.
-func (r *reconciler) next(key secretKey, before *memory, d decision) *memory {
-	next := before.clone()
-	next.Key, next.Sources = key.id, d.next
-	if before == nil {
-		next.Since = metav1.NewTime(time.Now().Truncate(time.Second))
+// next returns what to remember of the decision.
+func (p *pass) next() *memory {
+	next := p.before.clone()
+	next.Key, next.Sources = p.key.id, p.decision.next
+	if p.before == nil {
+		next.Since = thisSecond()
 	}
 	return next
 }
 
+// thisSecond returns the time as it can be written down.
+func thisSecond() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
+
 // due rolls the workload when its time has come.
-func (r *reconciler) due(
-	ctx context.Context, req setpoint.Request, w *workload, p *policy, key secretKey, before *memory, seen map[source]observed, d decision,
-) (setpoint.Result, error) {
-	now := time.Now()
-	if wait := max(r.notes.first(req, now).Add(p.window).Sub(now), before.rolledAt().Add(p.pause).Sub(now)); wait > 0 {
+func (r *reconciler) due(ctx context.Context, p *pass) (setpoint.Result, error) {
+	began := r.notes.first(p.req, time.Now())
+	if wait := max(time.Until(began.Add(p.policy.window)), time.Until(p.before.rolledAt().Add(p.policy.pause))); wait > 0 {
 		return setpoint.Result{RequeueAfter: wait}, nil
 	}
-	if corrected, err := r.confirm(ctx, w, key, before, seen, d); err != nil {
+	if corrected, err := r.confirm(ctx, p); err != nil {
 		return setpoint.Result{}, err
 	} else if corrected {
-		if d = decide(before, seen, p); len(d.changes) == 0 {
+		if p.decision = decide(p.before, p.seen, p.policy); len(p.changes) == 0 {
+			r.notes.settle(p.req)
 			return setpoint.Result{RequeueAfter: staleCache}, nil
 		}
 	}
-	next := r.next(key, before, d)
-	next.Rolled = &metav1.Time{Time: now.Truncate(time.Second)}
-	if r.options.DryRun {
-		r.notes.settle(req)
-		r.notes.setDryMemory(req, next)
-		r.events.Eventf(w.Object, event.Normal, "WouldReload", "Reload", "Dry run: would be rolled, since %s", describe(d.changes))
-		setpoint.Logger(ctx).Info("Dry run: would roll", "kind", r.kind.gvk.Kind, "why", describe(d.changes))
-		return setpoint.Result{}, nil
+	if r.kind.settled != nil && !r.options.DryRun {
+		if free, err := r.budget.take(ctx, r.kind, p.req); err != nil || !free {
+			return setpoint.Result{RequeueAfter: budgetPatience}, err
+		}
 	}
-	if free, err := r.budget.take(ctx, r.kind, req); err != nil {
-		return setpoint.Result{}, err
-	} else if !free {
-		return setpoint.Result{RequeueAfter: budgetPatience}, nil
-	}
-	result, err := r.roll(ctx, w, p, key, next)
-	if err != nil || result.Requeue {
-		r.budget.finished(r.kind, req)
+	next := p.next()
+	next.Rolled = new(thisSecond())
+	done, result, err := r.roll(ctx, p, next)
+	if !done {
+		r.budget.finished(r.kind, p.req)
 		return result, err
 	}
-	r.notes.settle(req)
-	r.report(ctx, w, d.changes)
-	return result, nil
+	r.notes.settle(p.req)
+	r.report(ctx, p)
+	return result, err
 }
 
-// roll writes the new stamp and what to remember, at once.
-func (r *reconciler) roll(ctx context.Context, w *workload, p *policy, key secretKey, next *memory) (setpoint.Result, error) {
-	return r.apply(ctx, w, next, next.stamp(key, w.stamp()))
+// roll makes the Pods of the workload start anew, and remembers what for. It reports whether it did.
+func (r *reconciler) roll(ctx context.Context, p *pass, next *memory) (done bool, result setpoint.Result, err error) {
+	stamp := next.stamp(p.key, p.stamp())
+	switch r.kind.gvk.Kind {
+	case "Job":
+		return r.rollJob(ctx, p, next)
+	case "CronJob":
+		if done, err := r.runNow(ctx, p, next); !done || err != nil {
+			return false, setpoint.Result{}, err
+		}
+	case "Rollout":
+		if p.policy.restart {
+			next.Restart, stamp = next.Rolled.Format(time.RFC3339), p.stamp()
+		}
+	}
+	result, err = r.apply(ctx, p, next, stamp)
+	return err == nil && !result.Requeue, result, err
 }
 
-// apply writes the operator's fields of the workload, unless it has changed since it was read; then it asks for another
-// reconcile.
-func (r *reconciler) apply(ctx context.Context, w *workload, m *memory, stamp string) (setpoint.Result, error) {
-	document, err := w.document(m, stamp)
+// apply writes the operator's fields of the workload at once, unless it has changed since it was read; then it asks for
+// another reconcile. A dry run only notes what would be remembered.
+func (r *reconciler) apply(ctx context.Context, p *pass, m *memory, stamp string) (setpoint.Result, error) {
+	if r.options.DryRun {
+		r.notes.setDryMemory(p.req, m)
+		return setpoint.Result{}, nil
+	}
+	document, err := p.document(m, stamp)
 	if err != nil {
 		return setpoint.Result{}, err
 	}
 	err = r.client.Apply(ctx, document, client.ForceOwnership, client.IfUnchanged)
-	switch {
-	case apierrors.IsConflict(err):
-		return setpoint.Result{Requeue: true}, nil
-	case apierrors.IsNotFound(err):
-		return setpoint.Result{}, nil
+	return setpoint.Result{Requeue: apierrors.IsConflict(err)}, ignoreRace(err)
+}
+
+// ignoreRace returns nil for an error that says that the object is gone or has changed.
+func ignoreRace(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
 	}
-	return setpoint.Result{}, err
+	return client.IgnoreNotFound(err)
 }
 
 // report tells of a rollout.
-func (r *reconciler) report(ctx context.Context, w *workload, changes []change) {
-	why := describe(changes)
-	setpoint.Logger(ctx).Info("Rolled", "kind", r.kind.gvk.Kind, "why", why)
-	r.metrics.rollouts.WithLabelValues(r.kind.gvk.Kind).Inc()
-	r.events.Eventf(w.Object, event.Normal, "Reloaded", "Reload", "Rolled, since %s", why)
+func (r *reconciler) report(ctx context.Context, p *pass) {
+	why, kind := describe(p.changes), r.kind.gvk.Kind
+	if r.options.DryRun {
+		r.events.Eventf(p.Object, event.Normal, "WouldReload", "Reload", "Dry run: would be rolled, since %s", why)
+		setpoint.Logger(ctx).Info("dry run: would roll", "kind", kind, "why", why)
+		return
+	}
+	setpoint.Logger(ctx).Info("rolled", "kind", kind, "why", why)
+	r.metrics.rollouts.WithLabelValues(kind).Inc()
+	r.events.Eventf(p.Object, event.Normal, "Reloaded", "Reload", "%s, since %s", effect(p.Object), why)
 	if r.notifier != nil {
-		r.notifier.add(newNotification(w, changes))
+		r.notifier.add(newNotification(p.workload, p.changes))
 	}
 }

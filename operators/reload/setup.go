@@ -172,7 +172,7 @@ func (r *reconciler) followed(obj client.Object) []string {
 // unfinished is the value of unfinishedIndex.
 func (r *reconciler) unfinished(obj client.Object) []string {
 	text := obj.GetAnnotations()[State]
-	if text == "" || r.kind.settled(obj) {
+	if text == "" || !r.kind.rolls(obj) {
 		return nil
 	}
 	if m, err := parseMemory(text); err != nil || m.Rolled == nil {

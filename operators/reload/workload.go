@@ -22,11 +22,14 @@ type workloadKind struct {
 	empty func() client.Object
 	// template returns the Pod template, which must not be changed, or nil when the workload has none of its own.
 	template func(client.Object) *corev1.PodTemplateSpec
-	// path leads to the Pod template.
+	// path leads to the Pod template; nil: it cannot change.
 	path []string
-	// settled reports whether no rollout is under way. It is true where none can be followed.
+	// settled reports whether no rollout is under way; nil: there are none to follow.
 	settled func(client.Object) bool
 }
+
+// rolls reports whether a rollout of the workload is under way.
+func (k *workloadKind) rolls(obj client.Object) bool { return k.settled != nil && !k.settled(obj) }
 
 // workloadKinds returns all kinds of workloads, in the order in which users name them.
 func workloadKinds() []*workloadKind {
@@ -66,8 +69,6 @@ func workloadKinds() []*workloadKind {
 			gvk:      batchv1.SchemeGroupVersion.WithKind("Job"),
 			empty:    func() client.Object { return &batchv1.Job{} },
 			template: func(o client.Object) *corev1.PodTemplateSpec { return &o.(*batchv1.Job).Spec.Template },
-			path:     template,
-			settled:  func(client.Object) bool { return true },
 		},
 		{
 			gvk:      rolloutKind,
@@ -99,6 +100,28 @@ func orOne(replicas *int32) int32 {
 		return 1
 	}
 	return *replicas
+}
+
+// effect says in a few words what a roll does to a workload.
+func effect(obj client.Object) string {
+	const onDelete = "Stamped (by its update strategy OnDelete, Pods take the change when they are deleted)"
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		if o.Spec.Paused {
+			return "Stamped (it is paused, and rolls when it is resumed)"
+		}
+	case *appsv1.StatefulSet:
+		if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+			return onDelete
+		}
+	case *appsv1.DaemonSet:
+		if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType {
+			return onDelete
+		}
+	case *batchv1.CronJob:
+		return "Stamped for its next Jobs"
+	}
+	return "Rolled"
 }
 
 func deploymentSettled(o client.Object) bool {
@@ -235,7 +258,7 @@ func (w *workload) document(m *memory, stamp string) (*unstructured.Unstructured
 			}
 		}
 	}
-	if stamp != "" {
+	if stamp != "" && w.path != nil {
 		if err := set(map[string]any{Stamp: stamp}, append(w.path[:len(w.path):len(w.path)], "metadata", "annotations")...); err != nil {
 			return nil, err
 		}
