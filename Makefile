@@ -2,8 +2,8 @@
 
 GO        ?= go
 BIN       := bin/setpoint
-# Every module of the workspace but tools, whose packages are other people's.
-PACKAGES  := ./... ./operators/... ./plane/... ./cmd/setpoint/... ./bench/... ./test/...
+# Every module of the workspace; most of tools is other people's.
+PACKAGES  := ./... ./operators/... ./plane/... ./cmd/setpoint/... ./bench/... ./test/... ./tools/image
 LIBRARIES := . ./operators/... ./plane/...
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # The race detector needs a C compiler; hack/race prints -race where there is one.
