@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,6 +49,7 @@ type Cluster struct {
 	cache   *cache.Cache
 	client  *client.Client
 	events  *event.Sink
+	records atomic.Bool // somebody asked for a recorder
 	metrics *registrations
 	slots   chan struct{}         // bounds the reconciles of all controllers; nil without a bound
 	sites   map[*Controller]*site // the controllers at work in it; guarded by Manager.mu
@@ -66,7 +68,10 @@ func (c *Cluster) Cache() *cache.Cache { return c.cache }
 
 // Events returns a recorder of Events about objects of this cluster, which are
 // kept there, that names controller as their reporter.
-func (c *Cluster) Events(controller string) *event.Recorder { return c.events.Recorder(controller) }
+func (c *Cluster) Events(controller string) *event.Recorder {
+	c.records.Store(true)
+	return c.events.Recorder(controller)
+}
 
 // clusterKey finds the cluster that a context belongs to.
 type clusterKey struct{}

@@ -86,8 +86,8 @@ func (h *history) about(kind, object string, limit int) []debug.Reconcile {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for e := h.recent.Front(); e != nil; e = e.Next() {
-		for _, r := range e.Value.(*chapter).reconciles {
-			if r.Object != object && concerns(r, kind, object) {
+		for _, r := range slices.Backward(e.Value.(*chapter).reconciles) {
+			if (r.Kind != kind || r.Object != object) && concerns(r, kind, object) {
 				found = append(found, r)
 			}
 		}
@@ -109,7 +109,7 @@ func (c *Controller) remember(info *reconcileInfo, item queue.Item[Request], o o
 		return
 	}
 	r := debug.Reconcile{
-		ID: info.id, Controller: c.name, Object: item.Key.String(),
+		ID: info.id, Controller: c.name, Kind: kindName(c.kind), Object: item.Key.String(),
 		Began: info.since, Waited: info.since.Sub(item.Added).Seconds(), Duration: took.Seconds(),
 		Causes: debugCauses(item.Causes), Result: o.result, Text: o.text, After: o.after.Seconds(), TraceID: info.traceID,
 	}

@@ -81,6 +81,11 @@ func (m *Manager) grantDeclared(g *grants) {
 			}
 		}
 	}
+	if m.home.records.Load() {
+		for _, verb := range []string{"create", "patch"} {
+			g.add(grant{Right: telemetry.Right{Verb: verb, Group: "events.k8s.io", Resource: "events"}, declared: "Events"}, m.cfg.DefaultCache.Namespaces)
+		}
+	}
 	if m.cfg.MetricsAccess.Guards(m.cfg.MetricsAddress) {
 		g.add(grant{Right: telemetry.Right{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"}, declared: "guard of the metrics"}, nil)
 		g.add(grant{Right: telemetry.Right{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, declared: "guard of the metrics"}, nil)

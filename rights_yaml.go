@@ -68,16 +68,20 @@ func (r rule) takes(g grant) bool {
 
 func (r rule) yaml(b *strings.Builder) {
 	var verbs []string
+	unseen := map[string][]string{} // by what declares them
 	for _, g := range r {
 		verbs = append(verbs, g.Verb)
 		if g.seen == 0 {
-			fmt.Fprintf(b, "# %s: not seen yet, needed for %s.\n", g.Verb, g.declared)
+			unseen[g.declared] = append(unseen[g.declared], g.Verb)
 		}
 		if g.refused > 0 {
-			fmt.Fprintf(b, "# %s: refused %d times.\n", g.Verb, g.refused)
+			fmt.Fprintf(b, "# Refused %d times: %s.\n", g.refused, g.Verb)
 		}
 	}
-	if left := r.unseen(verbs); len(left) > 0 {
+	for _, by := range slices.Sorted(maps.Keys(unseen)) {
+		fmt.Fprintf(b, "# Not seen yet: %s (%s).\n", strings.Join(unseen[by], ", "), by)
+	}
+	if left := r.likely(verbs); len(left) > 0 {
 		fmt.Fprintf(b, "# Not seen, and left out: %s.\n", strings.Join(left, ", "))
 	}
 	fmt.Fprintf(b, "- apiGroups: [%q]\n  resources: [%q]\n", r[0].Group, r[0].Resource)
@@ -87,9 +91,9 @@ func (r rule) yaml(b *strings.Builder) {
 	fmt.Fprintf(b, "  verbs: [%s]\n", quotedList(verbs))
 }
 
-// unseen returns verbs that were not seen although others make them likely: who
+// likely returns verbs that were not seen although others make them likely: who
 // creates objects may change and delete them on a path that has not run.
-func (r rule) unseen(verbs []string) []string {
+func (r rule) likely(verbs []string) []string {
 	created := slices.ContainsFunc(r, func(g grant) bool { return g.Verb == "create" && g.seen > 0 })
 	watched := slices.Contains(verbs, "watch")
 	if !created || !watched {

@@ -148,6 +148,7 @@ type Chapter struct {
 type Reconcile struct {
 	ID         string    `json:"id"`
 	Controller string    `json:"controller"`
+	Kind       string    `json:"kind"`
 	Object     string    `json:"object"`
 	Began      time.Time `json:"began"`
 	Waited     float64   `json:"waited"`   // seconds that it could have run before
