@@ -2,12 +2,14 @@ package test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -105,17 +107,17 @@ func mergePatch(t *testing.T, user *client.Client, obj client.Object, patch stri
 func TestStateInALabel(t *testing.T) {
 	c := newCluster(t)
 	user := startWith(t, c, addQuotas)
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}
-	if err := user.Create(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	planetest.Apply(t, c, "../examples/state/namespace.yaml")
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "tier"}}
-	for _, tier := range []string{"small", "large"} {
-		mergePatch(t, user, ns, `{"metadata":{"labels":{"example.com/tier":"`+tier+`"}}}`)
-		planetest.Wait(t, c, quota, func(q *corev1.ResourceQuota) bool {
+	allows := func(tier string) func(*corev1.ResourceQuota) bool {
+		return func(q *corev1.ResourceQuota) bool {
 			return q.Spec.Hard.Pods().Cmp(resource.MustParse(podsOfTier[tier])) == 0
-		})
+		}
 	}
+	planetest.Wait(t, c, quota, allows("small"))
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}
+	mergePatch(t, user, ns, `{"metadata":{"labels":{"example.com/tier":"large"}}}`)
+	planetest.Wait(t, c, quota, allows("large"))
 	// A label is what the server finds objects by.
 	var large corev1.NamespaceList
 	if err := user.List(t.Context(), &large, client.MatchingLabels{tierLabel: "large"}); err != nil || len(large.Items) != 1 {
@@ -125,17 +127,15 @@ func TestStateInALabel(t *testing.T) {
 	planetest.WaitGone(t, c, quota)
 }
 
-// The hour is a virtual one.
+// The hours are virtual ones.
 func TestStateInAnAnnotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := planetest.New(t)
 		user := startWith(t, c, addJanitor)
-		d := deploymentFor(&Website{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}, Spec: WebsiteSpec{Replicas: 1}})
-		d.Annotations = map[string]string{expiresAfter: "soon"}
-		if err := user.Create(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-		waitForEvent(t, c, "default", "demo", "InvalidExpiry") // neither the server nor its schema knows what is valid
+		planetest.Apply(t, c, "../examples/state/deployment.yaml")
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
+		mergePatch(t, user, d, `{"metadata":{"annotations":{"example.com/expires-after":"soon"}}}`)
+		waitForEvent(t, c, "default", "demo", "InvalidExpiry") // the server does not know what is valid
 		mergePatch(t, user, d, `{"metadata":{"annotations":{"example.com/expires-after":"1h"}}}`)
 		time.Sleep(59 * time.Minute)
 		if err := user.Get(t.Context(), client.KeyOf(d), d); err != nil {
@@ -144,4 +144,76 @@ func TestStateInAnAnnotation(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		planetest.WaitGone(t, c, d)
 	})
+}
+
+func TestStateInACustomResource(t *testing.T) {
+	c := newCluster(t)
+	planetest.Apply(t, c, "../examples/state/websites.yaml")
+	user := startWebsites(t, c, &dns{records: map[string]bool{}})
+	planetest.Apply(t, c, "../examples/state/website.yaml")
+	site := planetest.Wait(t, c, &Website{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Website"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "blog"},
+	}, func(w *Website) bool { return w.Status.Ready == 2 })
+
+	// The server checks what is asked for, looks for it by a field, and keeps the status apart.
+	for patch, says := range map[string]string{
+		`{"spec":{"replicas":9}}`:             "less than or equal to 5",
+		`{"spec":{"host":"www.example.com"}}`: "cannot change",
+	} {
+		err := user.Patch(t.Context(), site.DeepCopyObject().(*Website), client.RawPatch(types.MergePatchType, []byte(patch)))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want %q", patch, err, says)
+		}
+	}
+	var found WebsiteList
+	if err := user.List(t.Context(), &found, client.MatchingFields{"spec.host": "blog.example.com"}); err != nil || len(found.Items) != 1 {
+		t.Errorf("found %d websites by their host: %v", len(found.Items), err)
+	}
+	mergePatch(t, user, site, `{"status":{"ready":7}}`)
+	if site.Status.Ready == 7 {
+		t.Error("a write of the object wrote its status")
+	}
+}
+
+// The limits that docs/where-to-keep-state.md names are the server's.
+func TestLimitsOfState(t *testing.T) {
+	c := newCluster(t)
+	user, err := client.New(client.Config{REST: c.RESTConfig(), FieldOwner: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(change func(*corev1.ConfigMap)) error {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "limits-"}}
+		change(cm)
+		return user.Create(t.Context(), cm)
+	}
+	const key = "example.com/tier"
+	for _, test := range []struct {
+		why    string
+		change func(*corev1.ConfigMap)
+		taken  bool
+	}{
+		{"a label's value of 63", func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{key: strings.Repeat("a", 63)} }, true},
+		{"a label's value of 64", func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{key: strings.Repeat("a", 64)} }, false},
+		{"a label's value with a space", func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{key: "very small"} }, false},
+		{"annotations of 256 KiB", func(cm *corev1.ConfigMap) {
+			cm.Annotations = map[string]string{key: strings.Repeat("a", 256<<10-len(key))}
+		}, true},
+		{"annotations of one byte more", func(cm *corev1.ConfigMap) {
+			cm.Annotations = map[string]string{key: strings.Repeat("a", 256<<10-len(key)+1)}
+		}, false},
+		{"data of 1 MiB", func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": strings.Repeat("a", 1<<20)} }, true},
+		{"data of one byte more", func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": strings.Repeat("a", 1<<20+1)} }, false},
+	} {
+		if err := create(test.change); (err == nil) != test.taken || err != nil && !apierrors.IsInvalid(err) {
+			t.Errorf("%s: got %v", test.why, err)
+		}
+	}
+	// Objects are not found by what their annotations or data say.
+	for _, field := range []string{"metadata.annotations", "data.a"} {
+		if err := user.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace("default"), client.MatchingFields{field: "x"}); !apierrors.IsBadRequest(err) {
+			t.Errorf("by %s: got %v", field, err)
+		}
+	}
 }
