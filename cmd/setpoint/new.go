@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/setpoint-dev/setpoint/cmd/setpoint/scaffold"
 )
@@ -74,7 +75,7 @@ func newNew(s streams) *cobra.Command {
 	f.StringVar(&o.source, "setpoint-dir", "", "`folder` with Setpoint's sources that go.mod refers to (default: the release of this command, or the sources that it was built from)")
 	resourceFlags(cmd, &o.resource, "project's name")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and do nothing")
-	cmd.AddCommand(newNewAPI(s))
+	cmd.AddCommand(newNewAPI(s), newNewWebhook(s))
 	return cmd
 }
 
@@ -148,6 +149,55 @@ func newNewAPI(s streams) *cobra.Command {
 	}
 	resourceFlags(cmd, &r, "group of the project's first kind")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
+	return cmd
+}
+
+func newNewWebhook(s streams) *cobra.Command {
+	var kind, group, version string
+	var add scaffold.Webhooks
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "webhook",
+		Short: "Add webhooks to a kind of the project",
+		Long: "webhook adds webhooks to a kind of the project that the present folder is in: functions, tables, scenarios on a\n" +
+			"control plane, configurations and rights; the first one adds the server, too.",
+		Example: "  setpoint new webhook --kind Shop --defaulting --validation\n" +
+			"  setpoint new api --kind Shop --version v1 && setpoint new webhook --kind Shop --conversion",
+		SuggestFor: []string{"webhooks"},
+		Args:       noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if kind == "" {
+				return misuse{errors.New("--kind is missing")}
+			}
+			project, err := scaffold.Open(".")
+			if err != nil {
+				return err
+			}
+			var inGroup *string
+			if cmd.Flags().Changed("group") {
+				inGroup = &group
+			}
+			plan, err := project.AddWebhooks(kind, inGroup, version, add)
+			if err != nil {
+				return err
+			}
+			return carryOut(plan, dryRun, s.out, []string{"make test"})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&kind, "kind", "", "`name` of the kind")
+	f.StringVar(&group, "group", "", "`group` of the kind, without the domain")
+	f.StringVar(&version, "version", "", "`version` of the kind (default: the one that is stored; for --conversion all others)")
+	f.BoolVar(&add.Defaulting, "defaulting", false, "a webhook that changes objects before they are stored")
+	f.BoolVar(&add.Validation, "validation", false, "a webhook that refuses objects")
+	f.BoolVar(&add.Conversion, "conversion", false, "one that makes objects of one version of those of another")
+	f.BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "programmatic-validation" { // kubebuilder's name of it
+			name = "validation"
+		}
+		return pflag.NormalizedName(name)
+	})
 	return cmd
 }
 

@@ -30,13 +30,7 @@ func addVersion(definition []byte) func([]byte) ([]byte, error) {
 			return nil, errors.New("it is not a CustomResourceDefinition with versions: run 'make generate'")
 		}
 		versions = append(versions, more["spec"].(map[string]any)["versions"].([]any)...)
-		name := func(version any) string {
-			v, _ := version.(map[string]any)
-			n, _ := v["name"].(string)
-			return n
-		}
-		slices.SortStableFunc(versions, func(a, b any) int { return strings.Compare(name(a), name(b)) })
-		spec["versions"] = versions
+		spec["versions"] = byName(versions)
 		return document(have)
 	}
 }
@@ -108,6 +102,56 @@ func joinRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		return cmp.Or(slices.Compare(a.APIGroups, b.APIGroups), slices.Compare(a.Resources, b.Resources), slices.Compare(a.Verbs, b.Verbs))
 	})
 	return joined
+}
+
+// addWebhook adds a configuration with one webhook to a file of such: to the configuration of the same kind, if it is there.
+func addWebhook(configuration []byte) func([]byte) ([]byte, error) {
+	return func(old []byte) ([]byte, error) {
+		var more map[string]any
+		if err := yaml.Unmarshal(configuration, &more); err != nil {
+			return nil, err
+		}
+		var all []map[string]any
+		joined := false
+		for _, text := range bytes.Split(append([]byte("\n"), old...), []byte("\n---\n")) {
+			var have map[string]any
+			if err := yaml.Unmarshal(text, &have); err != nil {
+				return nil, err
+			}
+			if have["kind"] == more["kind"] {
+				joined = true
+				webhooks, _ := have["webhooks"].([]any)
+				have["webhooks"] = byName(append(webhooks, more["webhooks"].([]any)...))
+			}
+			if have != nil {
+				all = append(all, have)
+			}
+		}
+		if !joined {
+			all = append(all, more)
+		}
+		slices.SortStableFunc(all, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["kind"]), fmt.Sprint(b["kind"])) })
+		var out []byte
+		for _, obj := range all {
+			data, err := document(obj)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, data...)
+		}
+		return out, nil
+	}
+}
+
+// byName sorts a list of objects by their names.
+func byName(list []any) []any {
+	name := func(item any) string {
+		object, _ := item.(map[string]any)
+		name, _ := object["name"].(string)
+		return name
+	}
+	slices.SortStableFunc(list, func(a, b any) int { return strings.Compare(name(a), name(b)) })
+	return list
 }
 
 const metaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -52,7 +52,7 @@ func (p *Project) checkResource(r Resource) error {
 	case reserved[r.Kind]:
 		errs = append(errs, fmt.Errorf("--kind: %s is a name of the package of the types: choose another", r.Kind))
 	}
-	if problems := validation.IsDNS1035Label(r.Plural); len(problems) > 0 {
+	if problems := validation.IsDNS1035Label(r.Plural); len(problems) > 0 && len(errs) == 0 {
 		errs = append(errs, fmt.Errorf("--plural: %q is not a name of a resource such as websites: %s", r.Plural, strings.Join(problems, "; ")))
 	}
 	if !versionForm.MatchString(r.Version) {
