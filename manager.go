@@ -50,6 +50,7 @@ type Manager struct {
 	since       time.Time              // when it started
 	setups      []func(*Cluster) error // of EveryCluster
 	members     map[string]*Cluster    // added clusters, and names that are not free yet
+	showMembers sync.Once              // has /readyz name them
 	host        *host                  // runs the members; nil while the manager does not run
 }
 

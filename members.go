@@ -74,6 +74,7 @@ func (m *Manager) AddCluster(name string, cfg ClusterConfig) error {
 		}
 	}
 	m.mu.Unlock()
+	m.showMembers.Do(func() { m.readyz.Add("clusters", m.clustersCheck) })
 	if host != nil && !host.start("cluster "+name, func() error { return m.runMember(host, c) }) {
 		m.abandon(c)
 		return fmt.Errorf("add cluster %q: the manager is stopping", name)
