@@ -24,7 +24,8 @@
 //		}))
 //
 // [Documents.For] returns the builder of an ordinary controller of ConfigMaps: everything that it can
-// do holds here, too. [Documents.Each] turns a reconciler of documents into one of ConfigMaps.
+// do holds here, too, such as working in several clusters. [Documents.Each] turns a reconciler of
+// documents into one of ConfigMaps.
 //
 // # What a CustomResourceDefinition does elsewhere
 //

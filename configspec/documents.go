@@ -13,8 +13,6 @@ import (
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/cache"
-	"github.com/setpoint-dev/setpoint/client"
-	"github.com/setpoint-dev/setpoint/event"
 	"github.com/setpoint-dev/setpoint/filter"
 )
 
@@ -78,8 +76,6 @@ type Documents[T any] struct {
 	options Options[T]
 	name    string
 	m       *setpoint.Manager
-	client  *client.Client
-	events  *event.Recorder
 }
 
 // New describes documents of type T, those in ConfigMaps whose label has the name as its value. The name
@@ -95,7 +91,8 @@ func New[T any](m *setpoint.Manager, name string, o Options[T]) (*Documents[T], 
 	if err := errors.Join(o.check(name)...); err != nil {
 		return nil, fmt.Errorf("configspec %q: %w", name, err)
 	}
-	return &Documents[T]{options: o, name: name, m: m, client: m.Client(), events: m.Events(name)}, nil
+	m.Events(name) // so that Manager.Roles knows of them from the start
+	return &Documents[T]{options: o, name: name, m: m}, nil
 }
 
 // check returns all that is wrong with the options, of which none is missing, and with the controller's name.

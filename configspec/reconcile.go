@@ -9,9 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/condition"
 	"github.com/setpoint-dev/setpoint/event"
 )
+
+// visit is one reconcile, with what reaches the cluster of its ConfigMap.
+type visit[T any] struct {
+	*Documents[T]
+	client *client.Client
+	events *event.Recorder
+}
 
 // Each returns the reconciler of the ConfigMaps with documents. It calls fn for each that has, or had, a valid
 // document, and for each that is being deleted, and keeps the status. When the document is not valid and fn
@@ -22,14 +30,16 @@ func (d *Documents[T]) Each(fn func(context.Context, *Object[T]) (setpoint.Resul
 		if !d.holds(cm.Labels) {
 			return setpoint.Result{}, nil // it lost the label, or is a status and was asked for by mistake
 		}
-		before, err := d.find(ctx, cm)
+		cluster := setpoint.ClusterOf(ctx)
+		v := &visit[T]{Documents: d, client: cluster.Client(), events: cluster.Events(d.name)}
+		before, err := v.find(ctx, cm)
 		if err != nil {
 			return setpoint.Result{}, err
 		}
 		obj := d.object(cm, before)
 		if obj.Status.Applied != before.Applied {
 			// A process that dies on the way to what a document says must not fall back to the one before.
-			if before, err = d.report(ctx, obj, before); err != nil {
+			if before, err = v.report(ctx, obj, before); err != nil {
 				return setpoint.Result{}, err
 			}
 		}
@@ -40,7 +50,7 @@ func (d *Documents[T]) Each(fn func(context.Context, *Object[T]) (setpoint.Resul
 		if err == nil && result == (setpoint.Result{}) {
 			err = setpoint.Terminal(obj.Invalid)
 		}
-		_, reportErr := d.report(ctx, obj, before)
+		_, reportErr := v.report(ctx, obj, before)
 		switch {
 		case reportErr == nil:
 			return result, err
@@ -77,9 +87,9 @@ func (d *Documents[T]) object(cm *corev1.ConfigMap, before kept) *Object[T] {
 
 // report keeps the status if it changed, and records an Event when what is to be said of the document did. It
 // returns what is kept then.
-func (d *Documents[T]) report(ctx context.Context, obj *Object[T], before kept) (kept, error) {
+func (v *visit[T]) report(ctx context.Context, obj *Object[T], before kept) (kept, error) {
 	obj.stamp()
-	after, err := d.write(ctx, obj.ConfigMap, before, kept{Status: obj.Status.copy(), document: obj.document})
+	after, err := v.write(ctx, obj.ConfigMap, before, kept{Status: obj.Status.copy(), document: obj.document})
 	if err != nil {
 		return before, err
 	}
@@ -88,9 +98,9 @@ func (d *Documents[T]) report(ctx context.Context, obj *Object[T], before kept) 
 	switch {
 	case was.Reason == now.Reason && was.Message == now.Message:
 	case now.Status == metav1.ConditionFalse:
-		d.events.Eventf(obj.ConfigMap, event.Warning, now.Reason, "Read", "%s", now.Message)
+		v.events.Eventf(obj.ConfigMap, event.Warning, now.Reason, "Read", "%s", now.Message)
 	case known:
-		d.events.Eventf(obj.ConfigMap, event.Normal, now.Reason, "Read", "The document is valid again")
+		v.events.Eventf(obj.ConfigMap, event.Normal, now.Reason, "Read", "The document is valid again")
 	}
 	return after, nil
 }

@@ -39,11 +39,11 @@ type kept struct {
 }
 
 // find reads what is kept of a document. A status that cannot be read is as if there were none.
-func (d *Documents[T]) find(ctx context.Context, cm *corev1.ConfigMap) (kept, error) {
+func (v *visit[T]) find(ctx context.Context, cm *corev1.ConfigMap) (kept, error) {
 	found := kept{texts: cm.Annotations}
-	if d.options.Status == StatusConfigMap {
+	if v.options.Status == StatusConfigMap {
 		second := &corev1.ConfigMap{}
-		err := d.client.Get(ctx, types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name + statusSuffix}, second)
+		err := v.client.Get(ctx, types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name + statusSuffix}, second)
 		if client.IgnoreNotFound(err) != nil {
 			return found, fmt.Errorf("read the status: %w", err)
 		}
@@ -52,7 +52,7 @@ func (d *Documents[T]) find(ctx context.Context, cm *corev1.ConfigMap) (kept, er
 			found.second, found.texts = second, second.Data
 		}
 	}
-	statusText, document := found.texts[d.statusKey()], found.texts[d.appliedKey()]
+	statusText, document := found.texts[v.statusKey()], found.texts[v.appliedKey()]
 	var was record
 	if err := yaml.Unmarshal([]byte(statusText), &was); err != nil {
 		setpoint.Logger(ctx).Warn("the status of a document cannot be read and begins anew", "error", err)
@@ -106,21 +106,21 @@ func (d *Documents[T]) texts(cm *corev1.ConfigMap, status Status, document strin
 }
 
 // write makes now what is kept of a document, if it is not that already, and returns what is kept then.
-func (d *Documents[T]) write(ctx context.Context, cm *corev1.ConfigMap, before, now kept) (kept, error) {
+func (v *visit[T]) write(ctx context.Context, cm *corev1.ConfigMap, before, now kept) (kept, error) {
 	if cm.DeletionTimestamp != nil && len(cm.Finalizers) == 0 {
 		return before, nil // it is gone
 	}
 	var err error
-	if now.texts, err = d.texts(cm, now.Status, now.document); err != nil {
+	if now.texts, err = v.texts(cm, now.Status, now.document); err != nil {
 		return before, err
 	}
 	if isWithin(now.texts, before.texts) {
 		return before, nil
 	}
-	if d.options.Status == StatusConfigMap {
-		now.second, err = d.writeSecond(ctx, cm, before.second, now.texts)
+	if v.options.Status == StatusConfigMap {
+		now.second, err = v.writeSecond(ctx, cm, before.second, now.texts)
 	} else {
-		err = d.apply(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		err = v.apply(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, Annotations: now.texts,
 		}})
 	}
@@ -141,7 +141,7 @@ func isWithin(want, have map[string]string) bool {
 }
 
 // apply applies a part of a ConfigMap, as the owner of the status. One that is gone needs none.
-func (d *Documents[T]) apply(ctx context.Context, part *corev1.ConfigMap) error {
-	err := d.client.Apply(ctx, part, client.FieldOwner("configspec-"+d.name), client.ForceOwnership)
+func (v *visit[T]) apply(ctx context.Context, part *corev1.ConfigMap) error {
+	err := v.client.Apply(ctx, part, client.FieldOwner("configspec-"+v.name), client.ForceOwnership)
 	return client.IgnoreNotFound(err)
 }
