@@ -1,18 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
 
-	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/cmd/setpoint/internal/operate"
-	"github.com/setpoint-dev/setpoint/lease"
 	"github.com/setpoint-dev/setpoint/operators/catalog"
 )
 
@@ -42,24 +38,4 @@ func asOperator(config *rest.Config, o catalog.Operator) *rest.Config {
 	config.UserAgent = o.ObjectName() + "/" + ownVersion()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + catalog.Namespace + ":" + o.ObjectName()}
 	return config
-}
-
-// runOperator runs an operator against the server of config until ctx ends.
-func runOperator(ctx context.Context, o catalog.Operator, config *rest.Config, logger *slog.Logger) error {
-	logger = logger.With("operator", o.Name)
-	config = asOperator(config, o)
-	config.Wrap(logRequests(logger))
-	m, err := o.Manager(setpoint.Config{
-		REST:           config,
-		Logger:         logger,
-		LeaderElection: &lease.Config{Namespace: catalog.Namespace},
-		GracePeriod:    operatorGrace,
-	})
-	if err != nil {
-		return err
-	}
-	if err := m.Run(ctx); err != nil {
-		return fmt.Errorf("operator %s: %w", o.Name, err)
-	}
-	return nil
 }

@@ -20,6 +20,8 @@ import (
 type record struct {
 	Address    string `json:"address"`
 	Kubeconfig string `json:"kubeconfig"`
+	// Debug says where the operators tell what they do; nil without operators.
+	Debug *debugRecord `json:"debug,omitempty"`
 
 	dir string
 }

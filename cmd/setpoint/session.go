@@ -19,9 +19,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/operators/catalog"
 	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/node"
+	"github.com/setpoint-dev/setpoint/telemetry"
 )
 
 const (
@@ -39,6 +41,8 @@ type session struct {
 	logger    *slog.Logger
 	began     time.Time
 	operators []catalog.Operator
+	managers  []*setpoint.Manager // of the operators, in the same order
+	debug     *debugServer        // nil without operators
 
 	plane   *plane.Plane
 	record  record
@@ -123,6 +127,7 @@ func (u *session) start(ctx context.Context) error {
 	}{
 		{"starting the control plane", u.startPlane},
 		{"installing the operators' kinds and rights", u.installOperators},
+		{"preparing the operators", u.makeManagers},
 		{"writing the kubeconfig", u.publish},
 	} {
 		at := time.Now()
@@ -194,7 +199,11 @@ func (u *session) publish(context.Context) error {
 func (u *session) installOperators(ctx context.Context) error {
 	var needed []manifest
 	for _, o := range u.operators {
-		for _, document := range []string{o.CRD, o.RBAC} {
+		documents, err := o.Requirements("")
+		if err != nil {
+			return err
+		}
+		for _, document := range documents {
 			found, err := decodeManifests("operator "+o.Name, []byte(document))
 			if err != nil {
 				return err
@@ -202,15 +211,29 @@ func (u *session) installOperators(ctx context.Context) error {
 			needed = append(needed, found...)
 		}
 	}
+	if len(u.operators) > 0 {
+		found, err := decodeManifests("the debug endpoints", []byte(debugRights))
+		if err != nil {
+			return err
+		}
+		needed = append(needed, found...)
+	}
 	return u.applier.apply(ctx, needed, func(*unstructured.Unstructured, bool) {})
 }
 
 // runOperators runs the operators until ctx ends. One that fails ends the session.
 func (u *session) runOperators(ctx context.Context) {
-	for _, o := range u.operators {
+	for i, o := range u.operators {
 		u.running.Go(func() {
-			if err := runOperator(ctx, o, u.config, u.logger); err != nil {
-				u.fail(err)
+			if err := u.managers[i].Run(ctx); err != nil {
+				u.fail(fmt.Errorf("operator %s: %w", o.Name, err))
+			}
+		})
+	}
+	if u.debug != nil {
+		u.running.Go(func() {
+			if err := telemetry.Serve(ctx, u.debug.listener, u.debug.handler, u.logger); err != nil {
+				u.fail(fmt.Errorf("serving the debug endpoints: %w", err))
 			}
 		})
 	}
@@ -232,6 +255,9 @@ func (u *session) stop() error {
 	go func() {
 		defer close(stopped)
 		u.running.Wait()
+		if u.debug != nil {
+			u.debug.listener.Close() // also when it was never served
+		}
 		if u.plane != nil {
 			u.plane.Stop()
 		}
