@@ -53,7 +53,8 @@ func newNew(s streams) *cobra.Command {
 			if err := o.complete(cmd); err != nil {
 				return err
 			}
-			source, err := setpointSource(o.source)
+			_, file, _, _ := runtime.Caller(0)
+			source, err := setpointSource(o.source, ownVersion(), file)
 			if err != nil {
 				return err
 			}
@@ -240,20 +241,17 @@ func sameFile(a, b string) bool {
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
 
 // setpointSource says where a project gets Setpoint from: the folder that was named, else this command's release, else
-// the sources that it was built from.
-func setpointSource(dir string) (scaffold.Setpoint, error) {
+// the sources that it was built from, of which file is this one.
+func setpointSource(dir, version, file string) (scaffold.Setpoint, error) {
 	from := scaffold.Setpoint{GoMod: goMod, GoSum: goSum, Dir: dir}
-	if dir != "" {
-		return from, nil
-	}
-	if v := ownVersion(); released.MatchString(v) {
-		from.Version = v
-		return from, nil
-	}
-	_, file, _, ok := runtime.Caller(0)
-	if !ok || !filepath.IsAbs(file) {
+	switch {
+	case dir != "":
+	case released.MatchString(version):
+		from.Version = version
+	case !filepath.IsAbs(file):
 		return from, errors.New("this program is no release and does not know the sources that it was built from: name a clone of Setpoint's repository with --setpoint-dir")
+	default:
+		from.Dir = strings.TrimSuffix(filepath.ToSlash(filepath.Dir(file)), "/cmd/setpoint")
 	}
-	from.Dir = strings.TrimSuffix(filepath.ToSlash(filepath.Dir(file)), "/cmd/setpoint")
 	return from, nil
 }

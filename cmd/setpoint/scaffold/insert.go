@@ -15,7 +15,7 @@ const scaffoldMark = "+setpoint:scaffold:"
 func insert(place string, lines ...string) func([]byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		text := string(old)
-		if strings.Contains(text, strings.Join(lines, "\n")) {
+		if contains(text, lines) {
 			return old, nil
 		}
 		var out strings.Builder
@@ -35,6 +35,21 @@ func insert(place string, lines ...string) func([]byte) ([]byte, error) {
 		}
 		return []byte(out.String()), nil
 	}
+}
+
+// contains reports whether lines follow each other in a text, however they are indented.
+func contains(text string, lines []string) bool {
+	matched := 0
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != strings.TrimSpace(lines[matched]) {
+			matched = 0
+			continue
+		}
+		if matched++; matched == len(lines) {
+			return true
+		}
+	}
+	return false
 }
 
 // markIndent reports whether a line is the comment that marks a place, and how it is indented.
