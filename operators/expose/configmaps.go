@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-dev/setpoint"
@@ -44,10 +45,11 @@ func (r *reconciler) reconcileConfigMap(ctx context.Context, cm *corev1.ConfigMa
 		}
 	}
 	r.report(cm, wrong)
-	if len(files) == 0 && len(in.values) == 0 && !applies(own) {
-		return setpoint.Result{}, nil
+	err = writeConfigMap(ctx, r.client, "", cm, in, files, own)
+	if isRejected(err) {
+		r.report(cm, problems{{reasonRejected, fmt.Sprintf("The server does not accept the values: %v", err)}})
 	}
-	return setpoint.Result{}, outcomeOf(r.fill(ctx, cm, in, files))
+	return setpoint.Result{}, outcomeOf(err)
 }
 
 // judgeConfig tells the author of a configuration what is wrong with it.
@@ -80,8 +82,9 @@ func (r *reconciler) servicesFor(ctx context.Context, cm *corev1.ConfigMap, c Co
 	return services, nil
 }
 
-// fill writes to a ConfigMap: first what is somebody else's, files and values that are given back, then its own values.
-func (r *reconciler) fill(ctx context.Context, cm *corev1.ConfigMap, in injection, files map[string]string) error {
+// writeConfigMap writes to a ConfigMap, of whose managedFields own are the operator's: first what is somebody else's, files
+// and values that are given back, then its own values. A ConfigMap that is gone needs nothing.
+func writeConfigMap(ctx context.Context, c *client.Client, as client.FieldOwner, cm *corev1.ConfigMap, in injection, files map[string]string, own []metav1.ManagedFieldsEntry) error {
 	want, err := desiredConfigMap(cm, in)
 	if err != nil {
 		return err
@@ -89,13 +92,12 @@ func (r *reconciler) fill(ctx context.Context, cm *corev1.ConfigMap, in injectio
 	if len(files) > 0 {
 		before := cm.DeepCopy()
 		maps.Copy(cm.Data, files)
-		err = r.client.Patch(ctx, cm, client.MergeFromWithOptimisticLock(before))
+		if err := c.Patch(ctx, cm, client.MergeFromWithOptimisticLock(before), as); err != nil {
+			return client.IgnoreNotFound(err)
+		}
 	}
-	if err == nil && (len(in.values) > 0 || applies(r.own(configMapKind, client.KeyOf(cm)))) {
-		err = r.client.Apply(ctx, want, client.ForceOwnership)
+	if len(in.values) == 0 && !applies(own) {
+		return nil
 	}
-	if isRejected(err) {
-		r.report(cm, problems{{reasonRejected, fmt.Sprintf("The server does not accept the values: %v", err)}})
-	}
-	return client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(c.Apply(ctx, want, client.ForceOwnership, as))
 }

@@ -59,6 +59,18 @@ type facts struct {
 	routes bool
 }
 
+// needsNodes reports whether the plan for a Service depends on the Nodes.
+func needsNodes(service *corev1.Service, c Config) bool {
+	s := &settings{service: service}
+	switch exposerOf(s, c) {
+	case exposerNodePort:
+		return c.NodeIP == "" && s.asked()
+	case exposerLoadBalancer:
+		return false
+	}
+	return c.Domain == "" && s.asked()
+}
+
 // domain returns the domain that leads to the cluster without any setting, or "".
 func (f facts) domain() string {
 	var labelled []corev1.Node

@@ -26,9 +26,11 @@ func membersOf(services []corev1.Service, c Config, f facts) []member {
 			members = append(members, member{&services[i], p})
 		}
 	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.service.Name, b.service.Name) })
+	slices.SortFunc(members, func(a, b member) int { return byName(a.service, b.service) })
 	return members
 }
+
+func byName(a, b *corev1.Service) int { return cmp.Compare(a.Name, b.Name) }
 
 // place is where a rule applies.
 type place struct{ host, path string }
@@ -44,24 +46,28 @@ type draft struct {
 }
 
 // desiredIngress returns the Ingress that its members ask for, with the fields that the operator owns and no others, or nil
-// if they ask for none; and what is wrong with each member's part. Existing is the operator's Ingress of that name, or nil.
-// Members come in the order in which they have precedence.
+// if they ask for none; and what is wrong with each member's part. Existing is the operator's Ingress of that name, with
+// the operator's managedFields, or nil. Members come in the order in which they have precedence.
 func desiredIngress(key types.NamespacedName, members []member, existing *networkingv1.Ingress) (*networkingv1.Ingress, map[string]problems) {
 	d := draft{
 		rules: map[place]networkingv1.HTTPIngressPath{}, tls: map[string]map[string]bool{},
 		annotations: map[string]string{}, problems: map[string]problems{},
 	}
 	for _, m := range members {
-		if m.plan.held {
-			d.keep(m, existing)
-		} else {
+		if !m.plan.held {
 			d.add(m)
+		}
+	}
+	for _, m := range members {
+		if m.plan.held && existing != nil {
+			d.keep(m, existing)
 		}
 	}
 	if len(d.rules) == 0 {
 		return nil, d.problems
 	}
 	ingress := claimIngress(key, "")
+	slices.SortFunc(d.owners, byName)
 	ingress.OwnerReferences = ownersOf(d.owners)
 	maps.Copy(d.annotations, ingress.Annotations)
 	ingress.Annotations = d.annotations
@@ -143,11 +149,8 @@ func (d *draft) secure(secret, host string) {
 	d.tls[secret][host] = true
 }
 
-// keep keeps what a member has in the existing Ingress.
+// keep keeps what a member has in the existing Ingress, as far as nobody asks for it.
 func (d *draft) keep(m member, existing *networkingv1.Ingress) {
-	if existing == nil {
-		return
-	}
 	hosts := map[string]bool{}
 	for _, rule := range existing.Spec.Rules {
 		if rule.HTTP == nil {
@@ -175,6 +178,11 @@ func (d *draft) keep(m member, existing *networkingv1.Ingress) {
 	}
 	if existing.Spec.IngressClassName != nil {
 		d.class = cmp.Or(d.class, *existing.Spec.IngressClassName)
+	}
+	for key, value := range existing.Annotations {
+		if _, set := d.annotations[key]; !set && appliesField(existing.ManagedFields, "metadata", "annotations", key) {
+			d.annotations[key] = value
+		}
 	}
 }
 

@@ -34,17 +34,17 @@ func (r *reconciler) reconcileIngress(ctx context.Context, req setpoint.Request)
 	if err != nil {
 		return setpoint.Result{}, err
 	}
-	mine := existing != nil && isMine(existing, r.own(ingressKind, req.Key()))
-	kept := existing
-	if !mine {
-		kept = nil
+	var mine *networkingv1.Ingress
+	if own := r.own(ingressKind, req.Key()); existing != nil && isMine(existing, own) {
+		mine = existing.DeepCopy()
+		mine.ManagedFields = own
 	}
 	members := membersOf(services, c, f)
-	wanted, wrong := desiredIngress(req.Key(), members, kept)
+	wanted, wrong := desiredIngress(req.Key(), members, mine)
 	for _, m := range members {
 		r.report(m.service, wrong[m.service.Name])
 	}
-	switch decide(existing != nil, mine, existing != nil && existing.DeletionTimestamp != nil, wanted != nil) {
+	switch decide(existing != nil, mine != nil, existing != nil && existing.DeletionTimestamp != nil, wanted != nil) {
 	case create:
 		err = r.ensure(ctx, claimIngress(req.Key(), wanted.Spec.Rules[0].Host), wanted)
 	case apply:

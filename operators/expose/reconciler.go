@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -103,14 +104,10 @@ func (r *reconciler) config(ctx context.Context, namespace string) (Config, bool
 	return r.options.Config, true, nil
 }
 
-// facts returns what else a plan for the Service depends on.
+// facts returns what else a plan for one of the Services depends on.
 func (r *reconciler) facts(ctx context.Context, c Config, services ...corev1.Service) (facts, error) {
 	f := facts{routes: r.routes.served()}
-	needed := c.Domain == ""
-	for i := range services {
-		needed = needed || c.NodeIP == "" && exposerOf(&settings{service: &services[i]}, c) == exposerNodePort
-	}
-	if !needed {
+	if !slices.ContainsFunc(services, func(s corev1.Service) bool { return needsNodes(&s, c) }) {
 		return f, nil
 	}
 	var nodes corev1.NodeList
@@ -141,7 +138,7 @@ func outcomeOf(err error) error {
 	return err
 }
 
-// errRejected is for writes that the server turned down for what they say.
+// isRejected reports whether the server turned a write down for what it says.
 func isRejected(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

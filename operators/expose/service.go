@@ -79,9 +79,26 @@ func (r *reconciler) wayByIngress(ctx context.Context, service *corev1.Service, 
 	return wayThrough(&ingress, service.Name, p), nil
 }
 
-// tell writes to the Service what it needs and what it is to know, or takes that back.
+// tell writes to the Service what it needs and what it is to know, or takes that back, and says so.
 func (r *reconciler) tell(ctx context.Context, service *corev1.Service, p plan) error {
-	own := r.own(serviceKind, client.KeyOf(service))
+	before := service.Annotations[urlOwn]
+	err := writeService(ctx, r.client, "", service, p, r.own(serviceKind, client.KeyOf(service)))
+	switch {
+	case isRejected(err):
+		r.report(service, problems{{reasonRejected, fmt.Sprintf("The server does not accept what exposing the Service needs: %v", err)}})
+	case err != nil, p.url == before:
+	case p.url != "":
+		r.events.Eventf(service, event.Normal, "Exposed", "Expose", "The Service is reached at %s", p.url)
+	default:
+		r.events.Eventf(service, event.Normal, "Withdrawn", "Expose", "The Service is no longer reached at %s", before)
+	}
+	return err
+}
+
+// writeService writes what a plan wants of a Service itself, of whose managedFields own are the operator's. What cannot be
+// owned any more, a type that the Service gets back, is written first, so that the rest is still there to be tried again. A
+// Service that is gone needs nothing.
+func writeService(ctx context.Context, c *client.Client, as client.FieldOwner, service *corev1.Service, p plan, own []metav1.ManagedFieldsEntry) error {
 	want, any := desiredService(service, p)
 	if !any && !applies(own) {
 		return nil
@@ -89,25 +106,11 @@ func (r *reconciler) tell(ctx context.Context, service *corev1.Service, p plan) 
 	if former := formerType(service, p, own); former != "" {
 		before := service.DeepCopy()
 		service.Spec.Type = former
-		if err := r.client.Patch(ctx, service, client.MergeFrom(before)); err != nil {
+		if err := c.Patch(ctx, service, client.MergeFrom(before), as); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}
-	before := service.Annotations[urlOwn]
-	if err := r.client.Apply(ctx, want, client.ForceOwnership); err != nil {
-		if isRejected(err) {
-			r.report(service, problems{{reasonRejected, fmt.Sprintf("The server does not accept what exposing the Service needs: %v", err)}})
-		}
-		return client.IgnoreNotFound(err) // a Service that is gone needs to know nothing
-	}
-	switch {
-	case p.url == before:
-	case p.url != "":
-		r.events.Eventf(service, event.Normal, "Exposed", "Expose", "The Service is reached at %s", p.url)
-	default:
-		r.events.Eventf(service, event.Normal, "Withdrawn", "Expose", "The Service is no longer reached at %s", before)
-	}
-	return nil
+	return client.IgnoreNotFound(c.Apply(ctx, want, client.ForceOwnership, as))
 }
 
 // desiredService returns the Service with the fields that the operator owns and no others, and whether there are any.

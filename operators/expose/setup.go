@@ -11,8 +11,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/cache"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/filter"
 )
@@ -46,6 +48,14 @@ func RBAC() string { return rbac }
 
 // AddToScheme teaches a manager's scheme the kinds that the operator needs beside the built-in ones: there are none.
 func AddToScheme(*runtime.Scheme) error { return nil }
+
+// Kinds returns the options of the cache that suit the operator: for setpoint.Config.Kinds. Without them it works, too.
+func Kinds() map[schema.GroupKind]cache.Options {
+	return map[schema.GroupKind]cache.Options{
+		{Kind: "Node"}:      {Transform: cache.Keep("status.addresses")},
+		{Kind: "ConfigMap"}: {Compress: true}, // most are of no concern here, and are never read
+	}
+}
 
 // Setup adds the operator to a manager whose scheme knows the built-in kinds.
 func Setup(m *setpoint.Manager, o Options) error {
