@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,11 +16,13 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/setpoint-dev/setpoint"
@@ -31,7 +34,7 @@ import (
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
-func memcachedScheme(t *testing.T) *runtime.Scheme {
+func memcachedScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), memcached.AddToScheme(scheme)); err != nil {
@@ -41,7 +44,7 @@ func memcachedScheme(t *testing.T) *runtime.Scheme {
 }
 
 // newMemcachedManager returns a manager that runs the operator, and leads by the identity unless that is empty.
-func newMemcachedManager(t *testing.T, config *rest.Config, identity string) *setpoint.Manager {
+func newMemcachedManager(t testing.TB, config *rest.Config, identity string) *setpoint.Manager {
 	t.Helper()
 	setup := setpoint.Config{REST: config, Scheme: memcachedScheme(t), FieldOwner: "setpoint-memcached", Kinds: memcached.Kinds(), Seed: 1}
 	if identity != "" {
@@ -58,7 +61,7 @@ func newMemcachedManager(t *testing.T, config *rest.Config, identity string) *se
 }
 
 // begin runs a manager until stop is called or the test ends, and fails the test when it ends with an error.
-func begin(t *testing.T, m *setpoint.Manager) (stop func()) {
+func begin(t testing.TB, m *setpoint.Manager) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -73,10 +76,10 @@ func begin(t *testing.T, m *setpoint.Manager) (stop func()) {
 	return stop
 }
 
-// installMemcached applies what the operator needs, and returns a client of the test's own.
-func installMemcached(t *testing.T, p planetest.Cluster) *client.Client {
+// installMemcached applies the kind, and returns a client of the test's own.
+func installMemcached(t testing.TB, p planetest.Cluster) *client.Client {
 	t.Helper()
-	planetest.Apply(t, p, "../operators/memcached/manifests/cache.setpoint.dev_memcacheds.yaml", "../operators/memcached/manifests/rbac.yaml")
+	planetest.Apply(t, p, "../operators/memcached/manifests/cache.setpoint.dev_memcacheds.yaml")
 	user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: memcachedScheme(t), FieldOwner: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +95,8 @@ func newMemcached(name string, size int32) *cachev1.Memcached {
 	}
 }
 
-// done reports whether a Memcached is, and says that it is, what its present spec asks for.
-func done(mc *cachev1.Memcached) bool {
+// settled reports whether a Memcached is, and says that it is, what its present spec asks for.
+func settled(mc *cachev1.Memcached) bool {
 	c, _ := condition.Get(mc.Status.Conditions, cachev1.ConditionProgressing)
 	return mc.Status.ObservedGeneration == mc.Generation && mc.Status.ReadyReplicas == *mc.Spec.Size &&
 		condition.IsTrueFor(mc.Status.Conditions, cachev1.ConditionAvailable, mc.Generation) && c.Status == metav1.ConditionFalse
@@ -122,6 +125,7 @@ func TestMemcached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := planetest.New(t)
 		user := installMemcached(t, p)
+		planetest.Apply(t, p, "../operators/memcached/manifests/rbac.yaml")
 		ctx := t.Context()
 		var way switched
 		config := p.RESTConfig()
@@ -135,7 +139,7 @@ func TestMemcached(t *testing.T) {
 		if err := user.Create(ctx, mc); err != nil {
 			t.Fatal(err)
 		}
-		mc = planetest.Wait(t, p, mc, done)
+		mc = planetest.Wait(t, p, mc, settled)
 		set, service, budget := childrenOf(mc)
 		if !slices.Equal(mc.Status.Nodes, []string{"sessions-0", "sessions-1", "sessions-2"}) || mc.Status.Replicas != 3 {
 			t.Errorf("nodes are %v of %d", mc.Status.Nodes, mc.Status.Replicas)
@@ -148,20 +152,20 @@ func TestMemcached(t *testing.T) {
 		}
 
 		// Change it, by its spec and by its scale.
-		patch(t, user, mc, `{"spec":{"image":"memcached:1.6.39","containerPort":11311,"memoryLimitMB":128}}`)
-		planetest.Wait(t, p, mc, done)
+		mergePatch(t, user, mc.DeepCopy(), `{"spec":{"image":"memcached:1.6.39","containerPort":11311,"memoryLimitMB":128}}`)
+		planetest.Wait(t, p, mc, settled)
 		child := planetest.Wait(t, p, set, func(s *appsv1.StatefulSet) bool { return s.Status.UpdatedReplicas == 3 })
-		if c := child.Spec.Template.Spec.Containers[0]; c.Image != "memcached:1.6.39" || c.Ports[0].ContainerPort != 11311 || !slices.Contains(c.Args, "128") {
+		if c := child.Spec.Template.Spec.Containers[0]; c.Image != "memcached:1.6.39" || len(c.Ports) != 1 || c.Ports[0].ContainerPort != 11311 || !slices.Contains(c.Args, "128") {
 			t.Errorf("the container is %+v", c)
 		}
 		scale(t, user, mc, 2)
-		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 2 && done(mc) })
+		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 2 && settled(mc) })
 		if !slices.Equal(mc.Status.Nodes, []string{"sessions-0", "sessions-1"}) {
 			t.Errorf("nodes are %v", mc.Status.Nodes)
 		}
 
 		// Drift heals, and what the operator says nothing about stays.
-		patch(t, user, set, `{"metadata":{"labels":{"team":"web"}},"spec":{"replicas":0,"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`)
+		mergePatch(t, user, set.DeepCopy(), `{"metadata":{"labels":{"team":"web"}},"spec":{"replicas":0,"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`)
 		for _, obj := range []client.Object{service, budget} {
 			before := planetest.Wait(t, p, obj, exists)
 			if err := user.Delete(ctx, before); err != nil {
@@ -177,15 +181,15 @@ func TestMemcached(t *testing.T) {
 		// Cut the leader off: the other one goes on.
 		way.cut.Store(true)
 		scale(t, user, mc, 4)
-		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 4 && done(mc) })
+		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 4 && settled(mc) })
 		awaitLeader(t, p, "second")
 
 		// Restart the operator, in the middle of a change.
-		patch(t, user, mc, `{"spec":{"size":5,"image":"memcached:1.6.40"}}`)
+		mergePatch(t, user, mc.DeepCopy(), `{"spec":{"size":5,"image":"memcached:1.6.40"}}`)
 		planetest.Wait(t, p, set, func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 5 })
 		stop()
 		begin(t, newMemcachedManager(t, p.RESTConfig(), "third"))
-		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 5 && done(mc) })
+		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 5 && settled(mc) })
 
 		// Delete it: when it is gone, so are its nodes, and then everything is.
 		if err := user.Delete(ctx, mc); err != nil {
@@ -202,6 +206,82 @@ func TestMemcached(t *testing.T) {
 	})
 }
 
+// TestMemcachedRole: the operator can do all of its work with the rights of its manifest, and needs each of them.
+func TestMemcachedRole(t *testing.T) {
+	eachRuleNeeded(t, memcached.RBAC(), func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
+		user := installMemcached(t, p)
+		mc := newMemcached("least", 2)
+		set, service, budget := childrenOf(mc)
+		operator.Wrap(anotherFirst(t, user, budget, "/poddisruptionbudgets/"))
+		begin(t, newMemcachedManager(t, operator, "only"))
+		if err := user.Create(t.Context(), mc); err != nil {
+			t.Fatal(err)
+		}
+		// A stranger's budget was there first, unknown to the cache.
+		planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool {
+			c, _ := condition.Get(mc.Status.Conditions, cachev1.ConditionDegraded)
+			return c.Reason == cachev1.ReasonNameTaken
+		})
+		for _, obj := range []client.Object{budget, service, service} {
+			before := planetest.Wait(t, p, obj, exists)
+			if err := user.Delete(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			planetest.Wait(t, p, obj, func(o client.Object) bool { return o.GetUID() != before.GetUID() })
+		}
+		scale(t, user, mc, 3)
+		mc = planetest.Wait(t, p, mc, settled)
+		// What was created twice is one Event, of a series.
+		awaitEvent(t, p, func(e *eventsv1.Event) bool {
+			return e.Regarding.UID == mc.UID && e.Reason == "ServiceCreated" && e.Series != nil
+		})
+		if err := user.Delete(t.Context(), mc); err != nil {
+			t.Fatal(err)
+		}
+		planetest.WaitGone(t, p, mc)
+		planetest.WaitGone(t, p, set)
+	})
+}
+
+// anotherFirst has somebody else create an object just before the first apply to a path of that kind.
+func anotherFirst(t testing.TB, user *client.Client, obj client.Object, path string) func(http.RoundTripper) http.RoundTripper {
+	var once sync.Once
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, path) {
+				once.Do(func() {
+					if err := user.Create(r.Context(), obj.DeepCopyObject().(client.Object)); err != nil {
+						t.Errorf("creating what the operator is about to create: %v", err)
+					}
+				})
+			}
+			return next.RoundTrip(r)
+		})
+	}
+}
+
+// awaitEvent waits until an Event in the namespace default holds.
+func awaitEvent(t testing.TB, p planetest.Cluster, holds func(*eventsv1.Event) bool) {
+	t.Helper()
+	events, err := eventsclient.NewForConfig(p.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), planetest.Timeout)
+	defer cancel()
+	seen, err := events.Events("default").Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Stop()
+	for change := range seen.ResultChan() {
+		if e, is := change.Object.(*eventsv1.Event); is && holds(e) {
+			return
+		}
+	}
+	t.Fatalf("the Event did not come in %v", planetest.Timeout)
+}
+
 // exists is for objects that only have to be there.
 func exists[T client.Object](T) bool { return true }
 
@@ -213,17 +293,8 @@ func awaitLeader(t *testing.T, p planetest.Cluster, identity string) {
 	})
 }
 
-// patch merges the JSON text into an object, as its user would.
-func patch(t *testing.T, user *client.Client, obj client.Object, text string) {
-	t.Helper()
-	obj = obj.DeepCopyObject().(client.Object)
-	if err := user.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // scale changes the size as kubectl scale and autoscalers do.
-func scale(t *testing.T, user *client.Client, mc *cachev1.Memcached, size int32) {
+func scale(t testing.TB, user *client.Client, mc *cachev1.Memcached, size int32) {
 	t.Helper()
 	text := fmt.Sprintf(`{"spec":{"replicas":%d}}`, size)
 	err := user.SubResource("scale").Patch(t.Context(), mc.DeepCopy(),

@@ -2,6 +2,7 @@ package memcached
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -9,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/setpoint-dev/setpoint"
+	"github.com/setpoint-dev/setpoint/apply"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/condition"
 	"github.com/setpoint-dev/setpoint/event"
@@ -103,12 +106,29 @@ func (r *reconciler) ensure(ctx context.Context, mc *v1.Memcached, want client.O
 		}
 		want.SetUID(have.GetUID())
 		err = r.client.Apply(ctx, want, client.ForceOwnership)
+		if apierrors.IsInvalid(err) {
+			err = r.overwrite(ctx, want)
+		}
 	}
 	if (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		problem := fmt.Sprintf("The server does not accept %s %q; change the Memcached, or what forbids it: %v", kind, want.GetName(), err)
 		return child{kind: kind, standing: rejected, problem: problem, err: err}, nil
 	}
 	return child{kind: kind}, err
+}
+
+// overwrite replaces the lists in an object's spec as a whole. An apply that brings back an item which somebody changed in
+// what identifies it, such as the number of a port, leaves the changed one beside it, and two ports of one name are invalid.
+func (r *reconciler) overwrite(ctx context.Context, want client.Object) error {
+	fields, err := apply.From(want, want.GetObjectKind().GroupVersionKind())
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": want.GetUID()}, "spec": fields.Object["spec"]})
+	if err != nil {
+		return err
+	}
+	return r.client.Patch(ctx, want, client.RawPatch(types.MergePatchType, text))
 }
 
 // report writes the status if it differs from the one there, and an Event when the Memcached needs somebody's attention
