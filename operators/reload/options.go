@@ -21,8 +21,11 @@ const (
 	defaultRollingTimeout = 10 * time.Minute
 )
 
+// DefaultKeyName is the name of the Secret that holds the key of the hashes when Options.Key names none.
+const DefaultKeyName = "setpoint-reload-key"
+
 // defaultKey is the Secret that holds the key of the hashes when Options.Key names none.
-var defaultKey = types.NamespacedName{Namespace: "setpoint-system", Name: "setpoint-reload-key"}
+var defaultKey = types.NamespacedName{Namespace: "setpoint-system", Name: DefaultKeyName}
 
 // Options say which workloads and sources the operator follows, and how it rolls. With the zero value it rolls any
 // workload that is annotated, in all namespaces.
