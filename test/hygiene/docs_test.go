@@ -2,7 +2,6 @@ package hygiene
 
 import (
 	"go/ast"
-	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -135,34 +134,16 @@ func TestRegressionsHaveTests(t *testing.T) {
 
 // What the troubleshooting page tells to look at exists: metrics by their names, and log lines, which it quotes.
 func TestTroubleshootingPointsAtWhatExists(t *testing.T) {
-	literals := map[string]bool{}
-	for _, f := range files(t) {
-		if f.test || within(f.pkg, otherModules()...) {
-			continue
-		}
-		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				if text, err := strconv.Unquote(lit.Value); err == nil {
-					literals[text] = true
-				}
-			}
-			return true
-		})
-	}
-	metric := regexp.MustCompile(`^(setpoint|controller_runtime|workqueue|rest_client|leader_election)_[a-z_]+$`)
-	data, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fenced := regexp.MustCompile("(?s)```.*?```")
+	texts := literals(t)
+	text, _ := page(t, "docs/troubleshooting.md")
 	named := 0
-	for _, name := range quotes(fenced.ReplaceAllString(string(data), "")) {
-		text, isLog := strings.CutPrefix(name, `"`)
+	for _, name := range quotes(text) {
+		line, isLog := strings.CutPrefix(name, `"`)
 		if !isLog && !metric.MatchString(name) {
 			continue
 		}
 		named++
-		if text = strings.TrimSuffix(text, `"`); !literals[text] {
+		if !texts[strings.TrimSuffix(line, `"`)] {
 			t.Errorf("docs/troubleshooting.md names %s, which is no metric and no log line of module 1", name)
 		}
 	}
