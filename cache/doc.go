@@ -30,7 +30,9 @@
 // closed; then it gets the changes since, without a gap. Changes of one object arrive in the order of its
 // revisions. Changes that wait for a slow subscriber are merged by object, so what waits is bounded by the
 // number of objects; a deletion followed by a new object of the same name is never merged into a modification.
-// An object that came and went while waiting is not shown at all.
+// An object that came and went while waiting, or while the watch was away, is not shown at all, unless somebody
+// in this process has dealt with it at the server and said so by [Cache.Expect]: then its end is told. Of a kind,
+// ten thousand such objects are remembered until the watch has passed their revision.
 //
 // Independent. Each subscriber is served by its own goroutine. A slow one delays neither the others nor the
 // watch.

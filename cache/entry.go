@@ -21,6 +21,7 @@ type object struct {
 	head       uint32 // of a compressed object: how much of data is not
 	encoding   encoding
 	compressed bool
+	expected   bool // its end is told also to who did not see it come; of store.mu
 	key        string
 	uid        string
 	version    string

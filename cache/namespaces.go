@@ -163,6 +163,7 @@ func (s *store) drop(sc *scope, want namespaces) {
 		}
 		return nil
 	})
+	s.forget(sc, func(key string, _ *expectation) bool { return !want.has(splitKey(key).Namespace) })
 }
 
 // covers reports whether the store's scope holds a namespace.

@@ -48,6 +48,7 @@ type store struct {
 	fields      []valueIndex // by the number of the field index
 	bytes       int64
 	namespaces  namespaces
+	expected    map[string]*expectation  // by key: none of them is in the table
 	mapping     *meta.RESTMapping        // of the kind, once it is known
 	scopes      []*scope                 // sorted by namespace; none until the resource and the namespaces are known
 	resolveErr  error                    // why it is not known yet
@@ -77,6 +78,7 @@ func newStore(c *Cache, f *form, k *kind) *store {
 		labels:      labelIndex{},
 		fields:      make([]valueIndex, len(k.indexes)),
 		subscribers: map[*subscriber]struct{}{},
+		expected:    map[string]*expectation{},
 	}
 	for i := range s.fields {
 		s.fields[i] = valueIndex{}
@@ -95,9 +97,13 @@ type write struct {
 func (s *store) apply(sc *scope, writes []write, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sc.left {
-		return
+	if !sc.left {
+		s.commit(sc, writes, version)
 	}
+}
+
+// commit is apply; mu is held and the scope followed.
+func (s *store) commit(sc *scope, writes []write, version string) {
 	gone := false
 	_, _ = s.table.Update(func(tx *mvcc.Txn[*object]) error {
 		for _, w := range writes {
@@ -114,6 +120,7 @@ func (s *store) apply(sc *scope, writes []write, version string) {
 			if found {
 				w.now.key = old.key
 			}
+			s.met(old, w.now)
 			s.index(old, w.now)
 			tx.Set(w.now.key, w.now)
 			s.notify(old, w.now)
@@ -131,6 +138,7 @@ func (s *store) bookmark(sc *scope, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !sc.left && sc.advance(version) {
+		s.forget(sc, func(_ string, e *expectation) bool { return e.passedBy(version) })
 		s.wake()
 	}
 }
@@ -140,6 +148,11 @@ func (s *store) rewind(sc *scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sc.version = ""
+	for key, e := range s.expected {
+		if sc.contains(key) {
+			e.version = ""
+		}
+	}
 }
 
 // notify tells the subscribers; mu is held. Before the store is synced there is nothing to tell: they begin
@@ -284,7 +297,12 @@ func (s *store) replace(sc *scope, listed map[string]*object, version string) {
 	for _, key := range slices.Sorted(maps.Keys(listed)) {
 		writes = append(writes, write{key: key, now: listed[key]})
 	}
-	s.apply(sc, writes, version)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !sc.left {
+		s.miss(sc, listed, version)
+		s.commit(sc, writes, version)
+	}
 }
 
 // get returns the object under the key, or nil.

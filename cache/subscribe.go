@@ -16,7 +16,7 @@ import (
 // it was attached with, then what changed since.
 //
 // Changes wait in pending, one per key, in the order in which the keys changed first. There are at most as many
-// as objects, gone ones included: there is no other limit, and none is needed.
+// as objects, gone ones included, and the ends of expected objects, which have a limit: no other is needed.
 type subscriber struct {
 	form    *form
 	deliver func(filter.Change) // nil: wants to know only when the store is synced
@@ -25,6 +25,7 @@ type subscriber struct {
 	mu      sync.Mutex
 	pending map[string]*pendingChange
 	order   []*pendingChange
+	ends    int           // how many of pending have one
 	wake    chan struct{} // holds a token while there may be something in order
 	closed  chan struct{}
 }
@@ -33,7 +34,8 @@ type subscriber struct {
 type pendingChange struct {
 	key      string
 	old, now *object
-	done     bool // delivered or void; still in order
+	end      *filter.State // of an expected object that came after old and went before now
+	done     bool          // delivered or void; still in order
 }
 
 func newSubscriber(f *form, deliver func(filter.Change)) *subscriber {
@@ -58,29 +60,77 @@ func (s *subscriber) enqueue(old, now *object) {
 		return
 	}
 	key := keyOf(old, now)
-	if p := s.pending[key]; p != nil {
-		p.now = now
-		if p.old == nil && p.now == nil { // came and went
-			s.drop(p)
-		}
+	p := s.pending[key]
+	if p == nil {
+		p = s.add(key)
+		p.old, p.now = old, now
 		return
 	}
-	p := &pendingChange{key: key, old: old, now: now}
+	if went := p.now; went != nil && went.expected && (now == nil || now.uid != went.uid) && (p.old == nil || p.old.uid != went.uid) {
+		s.setEnd(p, s.form.state(went))
+	}
+	p.now = now
+	if p.old == nil && p.now == nil && p.end == nil { // came and went
+		s.drop(p)
+	}
+}
+
+// enqueueEnd merges the end of an object that was not seen to come.
+func (s *subscriber) enqueueEnd(key string, end *filter.State) {
+	if s.deliver == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed() || s.ends >= maxExpected {
+		return
+	}
+	p := s.pending[key]
+	if p == nil {
+		p = s.add(key)
+	}
+	s.setEnd(p, end)
+}
+
+// setEnd keeps the last end of a key, as long as there are not too many; mu is held.
+func (s *subscriber) setEnd(p *pendingChange, end *filter.State) {
+	switch {
+	case p.end != nil:
+	case s.ends >= maxExpected:
+		return
+	default:
+		s.ends++
+	}
+	p.end = end
+}
+
+// add makes a place for a key in the order; mu is held.
+func (s *subscriber) add(key string) *pendingChange {
+	p := &pendingChange{key: key}
 	s.pending[key] = p
 	s.order = append(s.order, p)
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
+	return p
 }
 
 // drop takes back a change that waits; mu is held. Its place in order goes when half of the places are void, so
 // that order stays bounded by what is pending.
 func (s *subscriber) drop(p *pendingChange) {
-	p.done = true
-	delete(s.pending, p.key)
+	s.finish(p)
 	if len(s.order) > 2*len(s.pending)+64 {
 		s.order = slices.DeleteFunc(s.order, func(p *pendingChange) bool { return p.done })
+	}
+}
+
+// finish takes a change out of what waits; mu is held.
+func (s *subscriber) finish(p *pendingChange) {
+	p.done = true
+	delete(s.pending, p.key)
+	if p.end != nil {
+		s.ends--
 	}
 }
 
@@ -111,8 +161,7 @@ func (s *subscriber) next() *pendingChange {
 		s.order[0] = nil
 		s.order = s.order[1:]
 		if !p.done {
-			p.done = true
-			delete(s.pending, p.key)
+			s.finish(p)
 			return p
 		}
 	}
@@ -148,6 +197,7 @@ func (s *subscriber) run(ctx context.Context, initial mvcc.Snapshot[*object]) {
 		}
 		now := e.Value
 		if p := s.take(e.Key); p != nil {
+			s.deliverEnd(p)
 			now = p.now // it changed since: the newest state will do
 		}
 		if now != nil {
@@ -173,9 +223,19 @@ func (s *subscriber) run(ctx context.Context, initial mvcc.Snapshot[*object]) {
 	}
 }
 
+func (s *subscriber) deliverEnd(p *pendingChange) {
+	if p.end != nil {
+		s.deliver(filter.Change{Kind: s.form.gvk, Old: p.end})
+	}
+}
+
 // deliverChange shows two objects of one name that followed each other as what they are: one that went, one
 // that came.
 func (s *subscriber) deliverChange(p *pendingChange) {
+	s.deliverEnd(p)
+	if p.old == nil && p.now == nil {
+		return
+	}
 	if p.old != nil && p.now != nil && p.old.uid != p.now.uid {
 		s.deliver(filter.Change{Kind: s.form.gvk, Old: s.form.state(p.old)})
 		s.deliver(filter.Change{Kind: s.form.gvk, New: s.form.state(p.now)})
@@ -190,14 +250,18 @@ func (f *form) state(o *object) *filter.State {
 		return nil
 	}
 	return filter.NewState(
-		func() *metav1.ObjectMeta {
-			meta, err := f.meta(o)
-			if err != nil { // what was read once to be stored; the key is what matters most
-				name := o.name()
-				return &metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}
-			}
-			return meta
-		},
+		func() *metav1.ObjectMeta { return f.metaOrKey(o) },
 		func() (runtime.Object, error) { return f.native(o) },
 	)
+}
+
+// metaOrKey decodes the metadata. Where that fails, although they were read once to be stored, the key is what
+// matters most.
+func (f *form) metaOrKey(o *object) *metav1.ObjectMeta {
+	meta, err := f.meta(o)
+	if err != nil {
+		name := o.name()
+		return &metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}
+	}
+	return meta
 }

@@ -54,7 +54,7 @@ func (c *Client) deleted(t target, w change, got answer) {
 	var status metav1.Status
 	switch {
 	case json.Unmarshal(got.body, &obj) == nil && obj.Kind != "Status" && obj.Name == t.key.Name && obj.ResourceVersion != "":
-		c.own.wrote(t, &obj, false)
+		c.own.wrote(t, &obj, false, answer{})
 	case json.Unmarshal(got.body, &status) == nil && status.Details != nil && status.Details.UID != "":
 		c.own.deleted(t, status.Details.UID)
 	case w.uid != "":

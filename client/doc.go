@@ -18,14 +18,17 @@
 //   - hold no object of that UID, if the object was deleted, lost its last finalizer, or
 //     left the cache's selectors.
 //
-// Where the answer was lost, or tells nothing (DeleteAllOf), the next read asks the server what is
-// there now, and waits for that. It does the same after a write that the server refused for a
-// state that the cache does not show (AlreadyExists, NotFound, Conflict), so that the next
-// reconcile reads what this one failed on.
+// Where the answer was lost, or tells too little (DeleteAllOf, an Eviction, metadata of an object
+// outside a cache that is limited by fields), the next read asks the server what is there now, and
+// waits for that. It does the same after a write that the server refused for a state that the cache
+// does not show (AlreadyExists, NotFound, Conflict), so that the next reconcile reads what this one
+// failed on.
 //
 // The wait is bounded: from [Config.OwnWriteWait] after the write on, reads go to the server at
-// once, with a metric and one log line, until the cache has caught up. They then show only what
-// the cache could show. [AllowStale] reads without waiting. Writes that the cache will never show
+// once, with a metric and one log line, until the cache has caught up; what is written meanwhile in
+// the same namespace is not waited for at all. A first listing is waited for as long, counted from
+// the beginning of the watch. The reads then ask for, and show, only what the cache could show, in
+// one namespace at a time if it is limited to some. [AllowStale] reads without waiting. Writes that the cache will never show
 // are not waited for. Revisions are compared as numbers of any length; for an API whose revisions
 // are no numbers there is no order to wait by, and reads may be stale. A lost write that reaches
 // the server only after it was asked cannot be known.
@@ -37,6 +40,9 @@
 // that the cache transforms. One case is not told apart: applying values below a map that was
 // applied as an empty map before, when somebody else has set just these values, is taken for no
 // change, so that this owner does not become their co-owner.
+//
+// No end goes untold. Of an object that this client wrote, or read from the server in place of the
+// cache, the watchers of its kind learn the end, even if it went before the cache saw it come.
 //
 // Destructive calls carry preconditions. [Client.Delete] deletes the UID that the passed object
 // has; [IfUnchanged] adds its revision. An error says when a precondition failed.

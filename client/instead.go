@@ -32,6 +32,7 @@ func (c *Client) getInstead(ctx context.Context, t target, obj Object) error {
 	if !shows {
 		return apierrors.NewNotFound(t.mapping.Resource.GroupResource(), t.key.Name)
 	}
+	c.own.expectRead(t.gvk, fresh)
 	assign(obj, fresh)
 	return nil
 }
@@ -151,6 +152,7 @@ func (c *Client) listScope(ctx context.Context, t target, o listOptions, from Ob
 			if !ok {
 				return fmt.Errorf("%T is no object", item)
 			}
+			c.own.expectRead(t.gvk, obj)
 			all.items = append(all.items, obj)
 			return nil
 		})

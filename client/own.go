@@ -85,8 +85,8 @@ func (o *ownWrites) shownAs(t target) (schema.GroupVersionKind, bool) {
 	return t.gvk, false
 }
 
-// wrote records the answer to a write. It is gone if the write removed the object.
-func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool) {
+// wrote records an answer to a write, and obj as it says. It is gone if the write removed the object.
+func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool, got answer) {
 	t.key = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	shown, ok := o.shownAs(t)
 	if !ok || t.key.Name == "" {
@@ -115,6 +115,9 @@ func (o *ownWrites) wrote(t target, obj metav1.Object, gone bool) {
 			p.gone = obj.GetUID()
 		}
 	})
+	if matches && sure && !gone && got.body != nil {
+		o.expect(shown, t, obj, got)
+	}
 }
 
 // wrotePart records a write to a subresource of another kind whose answer carries the revision of

@@ -158,7 +158,7 @@ func (c *Client) write(ctx context.Context, t target, w change) error {
 		return explain(w.what, t, err)
 	}
 	ended(fresh, nil)
-	c.succeeded(ctx, t, w, fresh)
+	c.succeeded(ctx, t, w, fresh, got)
 	if w.applied != nil {
 		w.applied(fresh, got)
 	}
@@ -198,13 +198,13 @@ func (c *Client) exchange(ctx context.Context, t target, w change) (Object, answ
 	return fresh.(Object), got, nil
 }
 
-func (c *Client) succeeded(ctx context.Context, t target, w change, fresh Object) {
+func (c *Client) succeeded(ctx context.Context, t target, w change, fresh Object, got answer) {
 	switch {
 	case w.DryRun:
 	case w.part:
 		c.own.wrotePart(t, fresh.GetResourceVersion())
 	default:
-		c.own.wrote(t, fresh, removed(fresh))
+		c.own.wrote(t, fresh, removed(fresh), got)
 	}
 	if w.warnOfStatus && w.revision != "" && !sameStatus(w.into, fresh) {
 		c.log.WarnContext(ctx, "an Update carried a changed status, which it does not write: use Status().Update, Patch or Apply",
