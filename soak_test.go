@@ -179,24 +179,13 @@ func (s *soak) meddle() {
 	case chance < 65:
 		err = s.stranger.Patch(s.Context(), child, merge(`{"data":{"level":"drift %d"}}`, s.level))
 	case chance < 80:
-		if s.seen(child) {
-			err = s.stranger.Delete(s.Context(), child)
-		}
+		err = s.stranger.Delete(s.Context(), child)
 	default:
 		err = s.stranger.Delete(s.Context(), tank)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	}
-}
-
-// seen reports whether the runtime's cache has the child that the server has. One that is made and deleted while the
-// watch is away, and the next listing is the first to tell, was never there for the cache: nobody learns of its deletion.
-// Informers of client-go have the same gap.
-func (s *soak) seen(child *corev1.ConfigMap) bool {
-	cached := levelOf(child.Name)
-	err := s.rig.m.Cache().Get(s.Context(), apitest.ConfigMaps.GroupVersionKind, client.KeyOf(child), cached)
-	return err == nil && s.server.Get(child) && child.UID == cached.UID
 }
 
 func merge(format string, args ...any) client.Patch {
