@@ -100,10 +100,10 @@ func (u *session) makeManagers(context.Context) error {
 		m, err := o.Manager(setpoint.Config{
 			REST:           config,
 			Logger:         logger,
-			LeaderElection: &lease.Config{Namespace: catalog.Namespace},
+			LeaderElection: &lease.Config{},
 			GracePeriod:    operatorGrace,
 			Debug:          true,
-		})
+		}, catalog.Place{})
 		if err != nil {
 			return err
 		}

@@ -16,10 +16,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The ports on which an installed operator serves its health and its metrics.
+// The ports on which an installed operator serves its health, its metrics and its webhooks.
 const (
 	healthPort  = 8081
 	metricsPort = 8443
+	webhookPort = 9443
 )
 
 // Installation is how an operator is installed in a cluster.
@@ -68,11 +69,10 @@ func (o Operator) Manifests(i Installation) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("manifests of the operator %s: %w", o.Name, err)
 	}
-	var documents []string
-	if o.CRD != "" {
-		documents = append(documents, o.CRD)
+	documents, err := o.installed(i.Namespace)
+	if err != nil {
+		return "", fmt.Errorf("manifests of the operator %s: %w", o.Name, err)
 	}
-	documents = append(documents, strings.ReplaceAll(o.RBAC, Namespace, i.Namespace))
 	objects := []runtime.Object{o.deployment(i)}
 	if i.Metrics {
 		objects = append(objects, o.delegation(i), o.metricsService(i))
@@ -86,10 +86,22 @@ func (o Operator) Manifests(i Installation) (string, error) {
 	}
 	var all strings.Builder
 	for _, d := range documents {
-		d = strings.TrimPrefix(strings.TrimSpace(d), "---\n")
-		fmt.Fprintf(&all, "---\n%s\n", d)
+		if d = strings.TrimPrefix(strings.TrimSpace(d), "---\n"); d != "" {
+			fmt.Fprintf(&all, "---\n%s\n", d)
+		}
 	}
 	return all.String(), nil
+}
+
+// installed returns what has to be there before the operator runs in a cluster: kinds, rights, and the way to its webhooks.
+func (o Operator) installed(namespace string) ([]string, error) {
+	in := func(document string) string { return strings.ReplaceAll(document, Namespace, namespace) }
+	documents := []string{in(o.rbac)}
+	if o.webhooks == nil {
+		return append(documents, o.crd), nil
+	}
+	hooks, err := o.webhooks.manifests("")
+	return append(documents, in(o.webhooks.rbac), in(hooks)), err
 }
 
 // document returns obj as YAML, without the status that a new object does not have.
@@ -147,6 +159,10 @@ func (o Operator) container(i Installation) corev1.Container {
 	if i.Metrics {
 		args = append(args, fmt.Sprintf("--metrics-address=0.0.0.0:%d", metricsPort))
 		ports = append(ports, corev1.ContainerPort{Name: "metrics", ContainerPort: metricsPort})
+	}
+	if o.webhooks != nil {
+		args = append(args, fmt.Sprintf("--webhook-address=0.0.0.0:%d", webhookPort))
+		ports = append(ports, corev1.ContainerPort{Name: "webhooks", ContainerPort: webhookPort})
 	}
 	return corev1.Container{
 		Name:  "operator",

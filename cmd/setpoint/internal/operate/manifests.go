@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -18,17 +17,8 @@ func newManifests(out io.Writer) *cobra.Command {
 		Short: "Print what installs a shipped operator in a cluster",
 		Long: "manifests prints, as YAML, an operator's kinds, the least rights that it needs and its Deployment. Options of the\n" +
 			"operator that are given are passed on to it.\n\nOperators:\n" + describe(operators),
-		Example: "  setpoint manifests foo --image registry.example.com/setpoint:v1 | kubectl apply -f -",
-		Args: func(_ *cobra.Command, names []string) error {
-			_, err := Choose(operators, names)
-			if len(names) != 1 {
-				err = errors.New("name one operator")
-			}
-			if err != nil {
-				return Misuse{err}
-			}
-			return nil
-		},
+		Example:           "  setpoint manifests foo --image registry.example.com/setpoint:v1 | kubectl apply -f -",
+		Args:              oneOf(operators),
 		ValidArgsFunction: completeNames(operators),
 	}
 	f := cmd.Flags()

@@ -1,5 +1,5 @@
-// Package operate holds the commands that run Setpoint's shipped operators on any cluster: run and manifests. They
-// link no API server, so that a program with nothing else stays small: the image's.
+// Package operate holds the commands that run Setpoint's shipped operators on any cluster: run, manifests and cleanup.
+// They link no API server, so that a program with nothing else stays small: the image's.
 //
 // Results go to the standard output, logs to the standard error. A mistake of whoever typed a command is a Misuse.
 package operate
@@ -26,7 +26,7 @@ func (m Misuse) Unwrap() error { return m.error }
 
 // Commands returns the commands, which write to out and errOut.
 func Commands(out, errOut io.Writer) []*cobra.Command {
-	return []*cobra.Command{newRun(out, errOut), newManifests(out)}
+	return []*cobra.Command{newRun(errOut), newManifests(out), newCleanup()}
 }
 
 // Choose returns the operators of these names.
@@ -49,6 +49,34 @@ func Choose(operators []catalog.Operator, names []string) ([]catalog.Operator, e
 		}
 	}
 	return chosen, errors.Join(errs...)
+}
+
+// someOf accepts names of operators as arguments.
+func someOf(operators []catalog.Operator) cobra.PositionalArgs {
+	return func(_ *cobra.Command, names []string) error {
+		_, err := Choose(operators, names)
+		if len(names) == 0 {
+			err = errors.New("name the operators to run")
+		}
+		if err != nil {
+			return Misuse{err}
+		}
+		return nil
+	}
+}
+
+// oneOf accepts the name of one operator.
+func oneOf(operators []catalog.Operator) cobra.PositionalArgs {
+	return func(_ *cobra.Command, names []string) error {
+		_, err := Choose(operators, names)
+		if len(names) != 1 {
+			err = errors.New("name one operator")
+		}
+		if err != nil {
+			return Misuse{err}
+		}
+		return nil
+	}
 }
 
 // AddFlags gives a command the options of operators.

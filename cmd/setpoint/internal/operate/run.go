@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/setpoint-dev/setpoint"
@@ -31,18 +31,19 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // runOptions are the flags of `setpoint run` that are no operator's.
 type runOptions struct {
-	kubeconfig, context string
-	namespace           string
-	elect               bool
-	shards              int
-	metrics, health     string
-	debug               bool
-	dryRun              bool
-	format              string
-	verbose             bool
+	access
+	namespace       string
+	elect           bool
+	shards          int
+	metrics, health string
+	webhooks        string
+	debug           bool
+	dryRun          bool
+	format          string
+	verbose         bool
 }
 
-func newRun(_, errOut io.Writer) *cobra.Command {
+func newRun(errOut io.Writer) *cobra.Command {
 	operators := catalog.All()
 	var o runOptions
 	cmd := &cobra.Command{
@@ -51,27 +52,18 @@ func newRun(_, errOut io.Writer) *cobra.Command {
 		Long: "run runs operators on the cluster that kubectl would use, or on the one that it runs in. Their kinds and rights must\n" +
 			"be there: see 'setpoint manifests'. With several replicas one works and the others stand by, or, with --shards, all\n" +
 			"work. Options of an operator begin with its name.\n\nOperators:\n" + describe(operators),
-		Example: "  setpoint run foo\n  setpoint run foo --kubeconfig cluster.kubeconfig --leader-elect=false",
-		Args: func(_ *cobra.Command, names []string) error {
-			_, err := Choose(operators, names)
-			if len(names) == 0 {
-				err = errors.New("name the operators to run")
-			}
-			if err != nil {
-				return Misuse{err}
-			}
-			return nil
-		},
+		Example:           "  setpoint run foo\n  setpoint run foo --kubeconfig cluster.kubeconfig --leader-elect=false",
+		Args:              someOf(operators),
 		ValidArgsFunction: completeNames(operators),
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "the kubeconfig `file`; without it what kubectl would use, or the Pod's ServiceAccount")
-	f.StringVar(&o.context, "context", "", "the `context` of the kubeconfig")
+	o.addFlags(f)
 	f.StringVar(&o.namespace, "namespace", "", "the operators' own `namespace`, where their leases are; by default the Pod's, or "+catalog.Namespace)
 	f.BoolVar(&o.elect, "leader-elect", true, "work only while holding a lease, so that several replicas may run")
 	f.IntVar(&o.shards, "shards", 0, "divide the work among all replicas by so many leases, in place of one leader")
 	f.StringVar(&o.metrics, "metrics-address", "", "serve metrics at this `host:port`, guarded unless it is the loopback address; each further operator takes the next port")
 	f.BoolVar(&o.debug, "debug", false, "serve the debug endpoint beside the metrics, which 'setpoint why' asks")
+	f.StringVar(&o.webhooks, "webhook-address", "", "serve the webhooks of the operator that has some at this `host:port`")
 	f.StringVar(&o.health, "health-address", "", "serve /healthz and /readyz at this `host:port`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "log writes in place of sending them")
 	f.StringVar(&o.format, "log-format", "text", "text or json")
@@ -79,7 +71,7 @@ func newRun(_, errOut io.Writer) *cobra.Command {
 	AddFlags(f, operators)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		chosen, _ := Choose(operators, names) // Args has looked at the error
-		if err := errors.Join(o.validate(), strangers(cmd.Flags(), operators, chosen)); err != nil {
+		if err := errors.Join(o.validate(chosen), strangers(cmd.Flags(), operators, chosen)); err != nil {
 			return Misuse{err}
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -89,8 +81,11 @@ func newRun(_, errOut io.Writer) *cobra.Command {
 	return cmd
 }
 
-func (o *runOptions) validate() error {
+func (o *runOptions) validate(chosen []catalog.Operator) error {
 	var errs []error
+	if o.webhooks != "" && !slices.ContainsFunc(chosen, catalog.Operator.HasWebhooks) {
+		errs = append(errs, errors.New("--webhook-address: none of these operators has webhooks"))
+	}
 	if o.format != "text" && o.format != "json" {
 		errs = append(errs, fmt.Errorf("--log-format: %q is neither text nor json", o.format))
 	}
@@ -100,9 +95,11 @@ func (o *runOptions) validate() error {
 	if o.debug && o.metrics == "" {
 		errs = append(errs, errors.New("--debug needs --metrics-address, where it is served"))
 	}
-	for flag, address := range map[string]string{"--health-address": o.health, "--metrics-address": o.metrics} {
-		if _, err := shifted(address, 0); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
+	for _, f := range []struct{ name, address string }{
+		{"--health-address", o.health}, {"--metrics-address", o.metrics}, {"--webhook-address", o.webhooks},
+	} {
+		if _, err := shifted(f.address, 0); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -131,7 +128,7 @@ func shifted(address string, n int) (string, error) {
 func (o *runOptions) run(ctx context.Context, operators []catalog.Operator, errOut io.Writer) error {
 	logger := o.logger(errOut)
 	klog.SetLogger(logr.FromSlogHandler(logger.Handler()))
-	config, err := o.cluster()
+	config, err := o.config()
 	if err != nil {
 		return err
 	}
@@ -182,18 +179,6 @@ func (o *runOptions) logger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, options))
 }
 
-// cluster finds the cluster to run on.
-func (o *runOptions) cluster() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("no cluster found by --kubeconfig, as kubectl would find it, or by a ServiceAccount: %w", err)
-	}
-	return config, nil
-}
-
 // manager returns the manager of an operator, the i-th of them.
 func (o *runOptions) manager(operator catalog.Operator, i int, config *rest.Config, logger *slog.Logger) (*setpoint.Manager, error) {
 	metrics, err := shifted(o.metrics, i)
@@ -208,13 +193,13 @@ func (o *runOptions) manager(operator catalog.Operator, i int, config *rest.Conf
 		DryRun:         o.dryRun,
 	}
 	cfg.REST.UserAgent = operator.ObjectName()
-	switch election := (lease.Config{Namespace: o.ownNamespace()}); {
+	switch {
 	case o.shards > 0:
-		cfg.Shards = &setpoint.Shards{Count: o.shards, Lease: election}
+		cfg.Shards = &setpoint.Shards{Count: o.shards}
 	case o.elect:
-		cfg.LeaderElection = &election
+		cfg.LeaderElection = &lease.Config{}
 	}
-	return operator.Manager(cfg)
+	return operator.Manager(cfg, catalog.Place{Namespace: o.ownNamespace(), WebhookAddress: o.webhooks})
 }
 
 // ownNamespace is where the operators' leases are.
