@@ -21,29 +21,48 @@ const routesPatience = 10 * time.Second
 // routes knows whether the cluster serves HTTPRoutes. Most clusters do not, and some begin to while the operator runs, so
 // that is nothing for a controller's readiness to depend on: the kind is watched beside the controllers.
 type routes struct {
+	ready chan struct{} // closed once they can be read and written
+
 	mu      sync.Mutex
-	synced  bool
 	problem error // why they are not served, once that is sure enough
 }
 
+func newRoutes() *routes { return &routes{ready: make(chan struct{})} }
+
 // served reports whether HTTPRoutes can be read and written.
 func (s *routes) served() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.synced
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
 }
 
-// missing returns why HTTPRoutes are not served, or nil if they are or that is not known yet.
+// missing returns why HTTPRoutes are not served, or nil if that is not known yet.
 func (s *routes) missing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.problem
 }
 
-func (s *routes) set(synced bool, problem error) {
+func (s *routes) miss(problem error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.synced, s.problem = synced, problem
+	s.problem = problem
+}
+
+// awaitRoutes is a source of the Ingresses' controller: it adds those of all Services that ask to be exposed once HTTPRoutes
+// are served, since some may give way to HTTPRoutes then.
+func (r *reconciler) awaitRoutes(ctx context.Context, add func(setpoint.Request)) error {
+	select {
+	case <-r.routes.ready:
+		for _, request := range ingressRequests(r.asking(ctx, "")) {
+			add(request)
+		}
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // followRoutes is a source of the Services' controller: it adds the Services whose HTTPRoutes change, which have the same
@@ -63,17 +82,16 @@ func (r *reconciler) followRoutes(ctx context.Context, add func(setpoint.Request
 	defer cancel()
 	if err := watch.WaitSynced(patience); err != nil && ctx.Err() == nil {
 		setpoint.Logger(ctx).Info("HTTPRoutes are not served; Services that ask for one wait until they are", "error", err)
-		r.routes.set(false, err)
+		r.routes.miss(err)
 		addAll()
-		err = watch.WaitSynced(ctx)
-		if err == nil {
+		if watch.WaitSynced(ctx) == nil {
 			setpoint.Logger(ctx).Info("HTTPRoutes are served now")
 		}
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	r.routes.set(true, nil)
+	close(r.routes.ready)
 	addAll()
 	<-ctx.Done()
 	return nil

@@ -63,7 +63,7 @@ func Setup(m *setpoint.Manager, o Options) error {
 		o.Namespace = DefaultNamespace
 	}
 	r := &reconciler{
-		client: m.Client(), cache: m.Cache(), events: m.Events(Name), options: o, routes: &routes{},
+		client: m.Client(), cache: m.Cache(), events: m.Events(Name), options: o, routes: newRoutes(),
 		found: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "setpoint_expose_problems_total",
 			Help: "Times that a Service or ConfigMap was found to ask for what cannot be done, by reason.",
@@ -89,6 +89,7 @@ func Setup(m *setpoint.Manager, o Options) error {
 		Watches(&corev1.Service{}, r.ingressOfService).
 		Watches(&corev1.ConfigMap{}, r.ingressesOfConfig, configs).
 		Watches(&corev1.Node{}, r.ingressesOfNode, addressChanged).
+		Source("HTTPRoute", r.awaitRoutes).
 		Workers(workers).
 		ReconcileRequest(setpoint.ReconcilerFunc(r.reconcileIngress))
 	setpoint.For[*corev1.ConfigMap](m, Name+"-configmap").
