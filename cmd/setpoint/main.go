@@ -2,6 +2,8 @@
 //
 //	setpoint up          start a plane, apply what is given, run until interrupted
 //	setpoint kubectl …   upstream's kubectl, by default against the plane started last
+//	setpoint why …       the story of one object: its reconciles, why, what they wrote, when it runs next
+//	setpoint rbac        the roles that running managers need
 //	setpoint run …       run shipped operators on any cluster
 //	setpoint manifests … print what installs a shipped operator
 //	setpoint new …       make an operator project, and add kinds and webhooks to it
@@ -89,7 +91,7 @@ func newRoot(s streams) *cobra.Command {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse{err} })
-	root.AddCommand(newUp(s), newKubectl(s), newNew(s), newVersion(s))
+	root.AddCommand(newUp(s), newKubectl(s), newWhy(s), newRBAC(s), newNew(s), newVersion(s))
 	root.AddCommand(operate.Commands(s.out, s.err)...)
 	return root
 }

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// A script is a file of kubectl sessions, run in order:
+// A script is a file of sessions of kubectl and of this command, run in order:
 //
 //	# a remark
 //	$ kubectl get foos         must succeed
+//	$ setpoint why foo/hello   likewise
 //	! kubectl get bars         must fail
 //	out: regular expression    must match the standard output of the command above
 //	err: regular expression    must match its standard error
@@ -49,8 +50,12 @@ func readScript(t *testing.T, path string) []step {
 		case "", "#":
 		case "$", "!":
 			words := split(rest)
-			if words[0] != "kubectl" {
-				t.Fatalf("%s: %q is not kubectl", where, words[0])
+			switch words[0] {
+			case "kubectl":
+			case "setpoint":
+				words = words[1:]
+			default:
+				t.Fatalf("%s: %q is neither kubectl nor setpoint", where, words[0])
 			}
 			steps = append(steps, step{where: where, args: words, fails: kind == "!"})
 		case "out:", "err:", "not:":
