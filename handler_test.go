@@ -177,3 +177,42 @@ func TestWideFanOutIsReported(t *testing.T) {
 		}
 	})
 }
+
+// A runnable's check is one of the manager's. One that runs where another replica
+// leads is not asked.
+func TestRunnableCheck(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.ConfigMaps, apitest.Leases)
+		var problem error
+		replica := func(name string) *rig {
+			r := newRig(t, server, elected(name))
+			until := func(ctx context.Context) error {
+				<-ctx.Done()
+				return nil
+			}
+			check := func() (string, error) { return "valid for 30 days", problem }
+			r.m.Add(setpoint.Runnable{Name: "everywhere", Run: until, Standby: true, Check: check})
+			r.m.Add(setpoint.Runnable{Name: "leading", Run: until, Check: check})
+			r.start()
+			settle(time.Minute)
+			return r
+		}
+		leader, standby := replica("leader"), replica("standby")
+		for _, test := range []struct {
+			problem error
+			of      *rig
+			code    int
+			want    string
+		}{
+			{nil, leader, 200, "[+]everywhere ok: valid for 30 days\n[+]leading ok: valid for 30 days\n"},
+			{nil, standby, 200, "[+]everywhere ok: valid for 30 days\n[+]leading ok: runs where another replica leads\n"},
+			{errors.New("no certificate"), leader, 503, "[-]everywhere failed: no certificate\n[-]leading failed: no certificate\n"},
+			{errors.New("no certificate"), standby, 503, "[-]everywhere failed: no certificate\n[+]leading ok: runs where another replica leads\n"},
+		} {
+			problem = test.problem
+			if code, body := test.of.get("/readyz?verbose"); code != test.code || !strings.Contains(body, test.want) {
+				t.Errorf("with the problem %v: %d %s, want %s", test.problem, code, body, test.want)
+			}
+		}
+	})
+}

@@ -143,6 +143,11 @@ type Runnable struct {
 	// Standby runs it on every replica, whether it leads or not. By default it
 	// runs where the controllers work.
 	Standby bool
+	// Check says in /readyz, under Name, how it is: an error when it cannot do its
+	// work, and else some detail, which may be empty. It must not block. Where the
+	// runnable does not run because another replica leads it is not asked. Nil: no
+	// check.
+	Check telemetry.Check
 }
 
 // Add makes r run with the manager. It must be called before Run.
@@ -156,7 +161,17 @@ func (m *Manager) Add(r Runnable) {
 		m.errs = append(m.errs, fmt.Errorf("runnable %q: Name and Run must be set", r.Name))
 	default:
 		m.runnables = append(m.runnables, r)
+		if r.Check != nil {
+			m.readyz.Add(r.Name, func() (string, error) { return m.checkRunnable(r) })
+		}
 	}
+}
+
+func (m *Manager) checkRunnable(r Runnable) (string, error) {
+	if !r.Standby && !m.leads.holdsShard(0) && m.hasStarted() {
+		return "runs where another replica leads", nil
+	}
+	return r.Check()
 }
 
 // Client returns the client of the manager's own cluster, whose reads of watched

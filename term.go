@@ -67,6 +67,13 @@ func (l *leadership) termOf(r Request) *term {
 	return l.terms[shard]
 }
 
+// holdsShard reports whether this process holds a shard.
+func (l *leadership) holdsShard(shard int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.terms[shard] != nil
+}
+
 func (l *leadership) set(shard int, t *term) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -62,10 +63,18 @@ func startGadgetHooks(t *testing.T, p planetest.Cluster, wrap func(http.Handler)
 	if err := addGadgets(server, wrap); err != nil {
 		t.Fatal(err)
 	}
-	m.Add(setpoint.Runnable{Name: "webhooks", Standby: true, Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
+	m.Add(setpoint.Runnable{
+		Name: "webhooks", Standby: true, Check: server.Check,
+		Run: func(ctx context.Context) error { return server.Serve(ctx, listener) },
+	})
 	run(t, m)
 
 	awaitGadgetHooks(t, user)
+	ready := httptest.NewRecorder()
+	m.Handler().ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/readyz/webhooks?verbose", nil))
+	if !strings.HasPrefix(ready.Body.String(), "[+]webhooks ok: ") {
+		t.Errorf("/readyz/webhooks: %d %s", ready.Code, ready.Body)
+	}
 	return user
 }
 

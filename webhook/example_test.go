@@ -45,7 +45,7 @@ func Example() {
 	deployment := appsv1.SchemeGroupVersion.WithKind("Deployment")
 	server.Handle(webhook.MutatePath(deployment), webhook.Mutate(setDefaults))
 	server.Handle(webhook.ValidatePath(deployment), webhook.Validate(validate))
-	m.Add(setpoint.Runnable{Name: "webhooks", Run: server.Run, Standby: true})
+	m.Add(setpoint.Runnable{Name: "webhooks", Run: server.Run, Standby: true, Check: server.Check})
 	if err := m.Run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}

@@ -59,7 +59,7 @@ type Config struct {
 // Server serves webhooks over TLS. It belongs on every replica, not only on the
 // one that leads:
 //
-//	m.Add(setpoint.Runnable{Name: "webhooks", Run: server.Run, Standby: true})
+//	m.Add(setpoint.Runnable{Name: "webhooks", Run: server.Run, Standby: true, Check: server.Check})
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
