@@ -195,6 +195,7 @@ func TestPagesCommandsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	commands := subcommands(t)
 	inCommand := regexp.MustCompile(`\b(?:setpoint|controller_runtime|workqueue|rest_client|leader_election)_[a-z_]*[a-z]\b`)
 	for _, name := range checkedPages {
 		_, fences := page(t, name)
@@ -218,6 +219,10 @@ func TestPagesCommandsExist(t *testing.T) {
 							t.Errorf("%s: there is no metric %s", name, named)
 						}
 					}
+				case "setpoint":
+					if !commands[words[1]] {
+						t.Errorf("%s: there is no command setpoint %s", name, words[1])
+					}
 				case "kubectl":
 				default:
 					t.Errorf("%s: unknown command: %s", name, line)
@@ -225,6 +230,31 @@ func TestPagesCommandsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// subcommands returns the names of the commands of cmd/setpoint: the first words of their Use.
+func subcommands(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, f := range files(t) {
+		if f.test || !within(f.pkg, "cmd/setpoint") {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			pair, ok := n.(*ast.KeyValueExpr)
+			if !ok {
+				return true
+			}
+			key, isName := pair.Key.(*ast.Ident)
+			use, isText := pair.Value.(*ast.BasicLit)
+			if isName && isText && key.Name == "Use" {
+				name, _, _ := strings.Cut(strings.Trim(use.Value, `"`), " ")
+				names[name] = true
+			}
+			return true
+		})
+	}
+	return names
 }
 
 // checkGoTest checks `go test ./folder -run '^(TestA|TestB)$'`.
