@@ -17,8 +17,8 @@ import (
 )
 
 // Get decodes one object into a private copy: a typed object, *unstructured.Unstructured or
-// *metav1.PartialObjectMetadata. It waits for the kind's first listing. Errors: ErrNotCached; NotFound as the
-// API server words it; the end of ctx together with what the watch last failed with.
+// *metav1.PartialObjectMetadata. It waits for the first listing that holds the namespace. Errors: ErrNotCached;
+// NotFound as the API server words it; the end of ctx together with what the watch last failed with.
 func (c *Cache) Get(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, into runtime.Object) error {
 	s, err := c.lookup(gvk)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,24 +31,18 @@ import (
 // TestLaw5ReadsSeeOwnWrites drives random verbs in random representations over caches of several scopes, while answers get lost
 // and watches lag, break and are replaced, and others write, too. After each write it reads, and compares with the server: of
 // the objects that only this client writes, a read shows just what the server has, within the bound, and without a new watch.
+// Where the cache is limited to namespaces, more is forbidden.
 //
 // A failure is run again by: go test -run TestLaw5ReadsSeeOwnWrites -seed N -seeds 1
 func TestLaw5ReadsSeeOwnWrites(t *testing.T) {
 	seed := *firstSeed
 	if seed == 0 {
-		seed = uint64(time.Now().UnixNano()) &^ 3
+		seed = uint64(time.Now().UnixNano()) &^ 7
 	}
-	inScope := labels.SelectorFromSet(labels.Set{"in": "yes"})
 	for i := range *seeds {
-		scope := []cache.Options{
-			{},
-			{Labels: inScope},
-			{Namespaces: []string{"a", "b"}},
-			{Namespaces: []string{"a", "b"}, Labels: inScope},
-		}[(seed+i)%4]
 		t.Run(fmt.Sprint("seed ", seed+i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newModel(t, rand.New(rand.NewPCG(seed+i, 0)), scope)
+				m := newModel(t, rand.New(rand.NewPCG(seed+i, 0)), limits(seed+i))
 				for range 80 {
 					m.disturb()
 					m.write()
@@ -64,6 +59,31 @@ func TestLaw5ReadsSeeOwnWrites(t *testing.T) {
 	}
 }
 
+// limits say by what caches are limited.
+type limits uint
+
+const (
+	byLabel limits = 1 << iota
+	byNamespace
+	byField
+)
+
+// marks are the fields that caches are limited by.
+var marks = map[schema.GroupVersionKind]string{configMaps: "data", widgetKind: "spec"}
+
+func (l limits) options(gvk schema.GroupVersionKind) (o cache.Options) {
+	if l&byLabel != 0 {
+		o.Labels = labels.SelectorFromSet(labels.Set{"in": "yes"})
+	}
+	if l&byNamespace != 0 {
+		o.Namespaces = []string{"a", "b"}
+	}
+	if l&byField != 0 {
+		o.Fields = fields.OneTermEqualSelector(marks[gvk]+".in", "yes")
+	}
+	return o
+}
+
 var (
 	firstSeed = flag.Uint64("seed", 0, "first seed of the random tests; 0: the time")
 	seeds     = flag.Uint64("seeds", 24, "number of seeds of the random tests")
@@ -78,10 +98,21 @@ type model struct {
 	lines []string // what was done, for the failure text
 }
 
-func newModel(t *testing.T, r *rand.Rand, scope cache.Options) *model {
+func newModel(t *testing.T, r *rand.Rand, l limits) *model {
 	kinds := []schema.GroupVersionKind{configMaps, widgetKind}
-	options := map[schema.GroupKind]cache.Options{configMaps.GroupKind(): scope, widgetKind.GroupKind(): scope}
+	options := map[schema.GroupKind]cache.Options{}
+	for _, gvk := range kinds {
+		options[gvk.GroupKind()] = l.options(gvk)
+	}
 	m := &model{T: t, r: r, kinds: kinds, c: newCluster(t, options, kinds...)}
+	if l&byNamespace != 0 {
+		m.c.line.Intercept(func(r apitest.Request) error {
+			if r.UserAgent == modelAgent || r.Namespace != "" || r.Verb != "list" && r.Verb != "watch" {
+				return nil
+			}
+			return apierrors.NewForbidden(schema.GroupResource{Resource: r.Resource}, "", nil)
+		})
+	}
 	for _, name := range []string{"theirs-0", "theirs-1"} {
 		apitest.Put(m.c.line.Server, m.object(configMaps, "a", name))
 	}
@@ -137,9 +168,10 @@ func (m *model) disturb() {
 
 // object is a new object in a random representation that can be created.
 func (m *model) object(gvk schema.GroupVersionKind, namespace, name string) client.Object {
-	var obj client.Object = &corev1.ConfigMap{Data: map[string]string{"n": fmt.Sprint(m.r.IntN(1000))}}
+	in := []string{"yes", "yes", "no"}[m.r.IntN(3)]
+	var obj client.Object = &corev1.ConfigMap{Data: map[string]string{"n": fmt.Sprint(m.r.IntN(1000)), "in": in}}
 	if gvk == widgetKind {
-		obj = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": int64(m.r.IntN(1000))}}}
+		obj = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": int64(m.r.IntN(1000)), "in": in}}}
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	obj.SetNamespace(namespace)
@@ -165,7 +197,7 @@ func (m *model) write() {
 	live := obj.DeepCopyObject().(client.Object)
 	exists := c.line.Server.Get(live)
 	var err error
-	verb := []string{"create", "generate", "update", "merge", "relabel", "apply", "status", "finalize", "delete", "delete", "delete all", "partial"}[m.r.IntN(12)]
+	verb := []string{"create", "generate", "update", "merge", "relabel", "apply", "status", "finalize", "delete", "delete", "delete all", "partial", "partial mark", "partial delete"}[m.r.IntN(14)]
 	switch verb {
 	case "create":
 		err = c.Create(ctx, obj)
@@ -181,6 +213,12 @@ func (m *model) write() {
 	case "partial":
 		partial := metadataOf(gvk, key.Namespace, key.Name)
 		err = c.Patch(ctx, partial, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, m.r.IntN(1000))))
+	case "partial mark": // the answer does not say what it changed
+		mark := []string{`"yes"`, `"no"`, `null`}[m.r.IntN(3)]
+		err = c.Patch(ctx, metadataOf(gvk, key.Namespace, key.Name), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{%q:{"in":%s}}`, marks[gvk], mark)))
+		verb += " " + mark
+	case "partial delete":
+		err = c.Delete(ctx, metadataOf(gvk, key.Namespace, key.Name))
 	case "relabel":
 		base := live.DeepCopyObject().(client.Object)
 		live.SetLabels(obj.GetLabels())
@@ -341,9 +379,13 @@ func (m *model) state(gvk schema.GroupVersionKind, key types.NamespacedName) cli
 	return u
 }
 
+const modelAgent = "model"
+
 // all returns the server's objects that only this client writes.
 func (m *model) all(gvk schema.GroupVersionKind, namespace string) (own []client.Object) {
-	live, err := client.New(client.Config{REST: m.c.line.Server.REST(), Mapper: testMapper()})
+	config := m.c.line.Server.REST()
+	config.UserAgent = modelAgent
+	live, err := client.New(client.Config{REST: config, Mapper: testMapper()})
 	must(m.T, err)
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
