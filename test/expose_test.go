@@ -39,13 +39,19 @@ type exposing struct {
 	user *client.Client
 }
 
+// newExposing returns a cluster whose content is the operator's namespace and rights.
 func newExposing(t testing.TB, p planetest.Cluster) *exposing {
+	t.Helper()
+	planetest.Apply(t, p, "../operators/expose/manifests/rbac.yaml")
+	return exposingIn(t, p)
+}
+
+func exposingIn(t testing.TB, p planetest.Cluster) *exposing {
 	t.Helper()
 	user, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	planetest.Apply(t, p, "../operators/expose/manifests/rbac.yaml")
 	return &exposing{TB: t, p: p, user: user}
 }
 
