@@ -95,6 +95,9 @@ func decodeProject(root string, data []byte) (*Project, error) {
 	if p.Layout != layout {
 		return nil, fmt.Errorf("%s names the layout %q, and this version of setpoint knows %q only", filepath.Join(root, record), p.Layout, layout)
 	}
+	if len(p.Resources) == 0 {
+		return nil, fmt.Errorf("%s lists no kinds, and a project has one at least", filepath.Join(root, record))
+	}
 	return p, nil
 }
 

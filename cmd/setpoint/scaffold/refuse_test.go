@@ -152,6 +152,11 @@ func TestOpen(t *testing.T) {
 	}
 	_, err = Open(root)
 	check(t, "another layout", err, []string{`"setpoint.dev/v9"`})
+	if err := os.WriteFile(filepath.Join(root, record), []byte("layout: setpoint.dev/v1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(root)
+	check(t, "no kinds", err, []string{"lists no kinds"})
 	if err := os.WriteFile(filepath.Join(root, record), []byte("layout:\n- go.kubebuilder.io/v4\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

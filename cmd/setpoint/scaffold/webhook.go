@@ -29,7 +29,7 @@ func (p *Project) webhookDataOf(r Resource) webhookData {
 	}
 }
 
-// AddWebhooks plans webhooks of a kind. The group may be nil when one kind only has that name; an empty version is the stored one, for
+// AddWebhooks plans webhooks of a kind. The group is checked unless it is nil; an empty version is the stored one, for
 // conversion all others.
 func (p *Project) AddWebhooks(kind string, group *string, version string, add Webhooks) (*Plan, error) {
 	if add == (Webhooks{}) {
