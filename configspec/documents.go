@@ -100,7 +100,7 @@ func (o Options[T]) check(name string) []error {
 	var errs []error
 	add := func(what, value string, problems []string) {
 		for _, problem := range problems {
-			errs = append(errs, fmt.Errorf("%s %q: %s", what, value, problem))
+			errs = append(errs, fmt.Errorf("invalid %s %q: %s", what, value, problem))
 		}
 	}
 	add("Label", o.Label, validation.IsQualifiedName(o.Label))
@@ -108,7 +108,7 @@ func (o Options[T]) check(name string) []error {
 		add("annotation", o.Label+appliedSuffix, validation.IsQualifiedName(o.Label+appliedSuffix))
 	}
 	add("Key", o.Key, validation.IsConfigMapKey(o.Key))
-	add("the name, as a label's value,", name+statusSuffix, validation.IsValidLabelValue(name+statusSuffix))
+	add("name, as a label's value,", name+statusSuffix, validation.IsValidLabelValue(name+statusSuffix))
 	if name == "" {
 		errs = append(errs, errors.New("the name is empty"))
 	}
@@ -118,13 +118,13 @@ func (o Options[T]) check(name string) []error {
 	case StatusConfigMap:
 		most = maxConfigMap
 		if o.Key == secondStatusKey {
-			errs = append(errs, fmt.Errorf("Key %q is that of the status: use another one", o.Key))
+			errs = append(errs, fmt.Errorf("invalid Key %q: the status is kept under that one", o.Key))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("Status %d is neither Annotation nor StatusConfigMap", o.Status))
+		errs = append(errs, fmt.Errorf("invalid Status %d: choose Annotation or StatusConfigMap", o.Status))
 	}
 	if o.MaxBytes < 0 || o.MaxBytes > most {
-		errs = append(errs, fmt.Errorf("MaxBytes %d: there is room for documents of 1 to %d bytes", o.MaxBytes, most))
+		errs = append(errs, fmt.Errorf("invalid MaxBytes %d: there is room for documents of 1 to %d bytes", o.MaxBytes, most))
 	}
 	return errs
 }

@@ -289,8 +289,7 @@ func TestLastValidDocumentMustStillBeTrue(t *testing.T) {
 func TestDocumentIsKeptBeforeItIsReconciled(t *testing.T) {
 	for _, place := range []Place{Annotation, StatusConfigMap} {
 		synctest.Test(t, func(t *testing.T) {
-			var r *rig
-			r = start(t, place, nil)
+			r := start(t, place, nil)
 			r.each = func(context.Context, *Object[website]) (setpoint.Result, error) {
 				kept := r.get("blog").Annotations["example.com/spec-applied"]
 				if place == StatusConfigMap {
@@ -428,9 +427,9 @@ func TestOtherConfigMapsAreLeftAlone(t *testing.T) {
 func TestDeletionOfAnInvalidDocument(t *testing.T) {
 	for _, place := range []Place{Annotation, StatusConfigMap} {
 		synctest.Test(t, func(t *testing.T) {
-			var r *rig
 			last := &Object[website]{}
-			each := func(ctx context.Context, site *Object[website]) (setpoint.Result, error) {
+			r := start(t, place, nil)
+			r.each = func(ctx context.Context, site *Object[website]) (setpoint.Result, error) {
 				last = site
 				if site.ConfigMap.DeletionTimestamp != nil {
 					return setpoint.Result{}, finalizer.Remove(ctx, r.m.Client(), site.ConfigMap, "example.com/dns")
@@ -439,8 +438,6 @@ func TestDeletionOfAnInvalidDocument(t *testing.T) {
 				_, err := finalizer.Ensure(ctx, r.m.Client(), site.ConfigMap, "example.com/dns")
 				return setpoint.Result{}, err
 			}
-			r = start(t, place, nil)
-			r.each = each
 			apitest.Put(r.server, document("blog", good))
 			r.settle()
 			r.edit("blog", func(cm *corev1.ConfigMap) { cm.Data["spec.yaml"] = bad })
