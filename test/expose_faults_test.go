@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -58,6 +59,31 @@ func TestExposeFault03RemovalHeedsTheNameAndTheOwner(t *testing.T) {
 		e.told(web, "NameTaken", "delete it")
 		planetest.WaitGone(e, e.p, ingressNamed("front"))
 		e.reached(web, "")
+		if now := planetest.Wait(e, e.p, users, exists); now.ResourceVersion != users.ResourceVersion {
+			e.Errorf("the user's Ingress was written to: %+v", now)
+		}
+		e.delete(users)
+		e.reached(web, "http://web.default.example.com")
+	})
+}
+
+// A name that is taken between the look and the write is not touched either.
+func TestExposeRaceForAName(t *testing.T) {
+	inExposing(t, func(e *exposing) {
+		users := ingressNamed("web")
+		users.Spec.Rules = []networkingv1.IngressRule{{Host: "users.example.com"}}
+		var once sync.Once
+		e.start("one", inExample, func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/ingresses") {
+					once.Do(func() { e.create(users) })
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		web := exposedService("web")
+		e.create(web)
+		e.told(web, "NameTaken", "delete it")
 		if now := planetest.Wait(e, e.p, users, exists); now.ResourceVersion != users.ResourceVersion {
 			e.Errorf("the user's Ingress was written to: %+v", now)
 		}

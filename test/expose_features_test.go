@@ -93,6 +93,13 @@ func TestExposeConfigurations(t *testing.T) {
 		change(e, all, func(cm *corev1.ConfigMap) { cm.Data["config.yml"] = "domain: example.net\nexposer: Route" })
 		e.told(teams, "UnsupportedExposer", "use Ingress")
 		e.reached(web, "http://web.example.org")
+
+		// No configuration is needed to withdraw.
+		change(e, all, func(cm *corev1.ConfigMap) { cm.Data["config.yml"] = "- nonsense" })
+		e.annotate(teams, exposeAnnotation, "")
+		e.reached(teams, "")
+		planetest.WaitGone(e, e.p, ingressNamed("web"))
+		e.reached(web, "http://web.example.org")
 	})
 }
 

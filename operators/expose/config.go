@@ -22,7 +22,7 @@ type Config struct {
 	// InternalDomain takes its place for Services that ask for the internal domain.
 	InternalDomain string `json:"internal-domain,omitempty"`
 	// URLTemplate is a Go template of the host. It is given Service (the Service's name without its release, or the host name
-	// that the Service asks for), Namespace, Domain, Name (the Service's), Labels and Annotations. Empty:
+	// that the Service asks for), Namespace, Domain, Name (the Service's) and Labels. Empty:
 	// {{.Service}}.{{.Namespace}}.{{.Domain}}
 	URLTemplate string `json:"urltemplate,omitempty"`
 	// PathMode "path" puts all Services on the host Domain, below /<namespace>/<service>. Empty: each has its own host.

@@ -22,7 +22,7 @@ func (r *reconciler) reconcileConfigMap(ctx context.Context, cm *corev1.ConfigMa
 	}
 	r.judgeConfig(cm)
 	c, valid, err := r.config(ctx, cm.Namespace)
-	if err != nil || !valid {
+	if err != nil || !valid && isAsking(cm) {
 		return setpoint.Result{}, err
 	}
 	services, err := r.servicesFor(ctx, cm, c)

@@ -56,7 +56,7 @@ func TestExposeFault06ServiceWithoutPortsAndRuleWithoutHTTP(t *testing.T) {
 	bare := exposed("web")
 	bare.Spec.Ports = nil
 	for _, exposer := range []string{"", "HTTPRoute", "NodePort", "LoadBalancer"} {
-		if p := planOf(bare, Config{Domain: "example.com", Exposer: exposer}, facts{}); !p.held || reasons(p.problems) != reasonNoPorts {
+		if p := planOf(bare, Config{Domain: "example.com", Exposer: exposer}, facts{routes: true}); !p.held || reasons(p.problems) != reasonNoPorts {
 			t.Errorf("%s: got %+v", exposer, p)
 		}
 	}

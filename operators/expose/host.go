@@ -1,32 +1,42 @@
 package expose
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
-	"net"
-	"slices"
+	"regexp"
 	"strings"
 	"text/template"
+	"text/template/parse"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
 	defaultTemplate = "{{.Service}}.{{.Namespace}}.{{.Domain}}"
-	// domainOfAddress makes a domain of an IPv4 address: all names below it resolve to the address.
-	domainOfAddress = ".nip.io"
+	// longest is the greatest length, in bytes, of a template and of what comes out. A host has at most 253.
+	longest = 1000
 )
 
 // hostParts is what a template of a host is given.
 type hostParts struct {
 	Service, Namespace, Domain, Name string
-	Labels, Annotations              map[string]string
+	Labels                           map[string]string
 }
 
-// render fills in the template of a host and checks what comes out.
+// render fills in the template of a host and checks what comes out. Templates are written by whoever may annotate a Service,
+// so they may take neither long nor much: they have no loops, and no function of theirs makes long strings.
 func render(text string, parts hostParts) (string, error) {
-	parsed, err := template.New("host").Option("missingkey=error").Parse(text)
+	if len(text) > longest {
+		return "", fmt.Errorf("the template is longer than %d bytes", longest)
+	}
+	parsed, err := template.New("host").Option("missingkey=error").Funcs(template.FuncMap{
+		"print":   func(args ...any) (string, error) { return bounded(fmt.Sprint(args...)) },
+		"println": func(args ...any) (string, error) { return bounded(fmt.Sprintln(args...)) },
+		"printf":  printf,
+	}).Parse(text)
+	if err == nil {
+		err = checkNodes(parsed.Root)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -36,9 +46,45 @@ func render(text string, parts hostParts) (string, error) {
 	}
 	host := strings.ToLower(strings.TrimSpace(out.String()))
 	if err := checkHost(host); err != nil {
-		return "", fmt.Errorf("%q, which comes of the template %q: %w", host, text, err)
+		return "", fmt.Errorf("%.300q, which comes of the template %q: %w", host, text, err)
 	}
 	return host, nil
+}
+
+// checkNodes refuses what can repeat itself.
+func checkNodes(list *parse.ListNode) error {
+	if list == nil {
+		return nil
+	}
+	var errs []error
+	for _, node := range list.Nodes {
+		switch n := node.(type) {
+		case *parse.IfNode:
+			errs = append(errs, checkNodes(n.List), checkNodes(n.ElseList))
+		case *parse.WithNode:
+			errs = append(errs, checkNodes(n.List), checkNodes(n.ElseList))
+		case *parse.RangeNode, *parse.TemplateNode:
+			errs = append(errs, fmt.Errorf("%s: the template of a host has no range and no template", n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func bounded(s string) (string, error) {
+	if len(s) > longest {
+		return "", fmt.Errorf("the result is longer than %d bytes", longest)
+	}
+	return s, nil
+}
+
+// wide finds formats that pad to a great width, or to one that an argument says.
+var wide = regexp.MustCompile(`[0-9]{3}|\*`)
+
+func printf(format string, args ...any) (string, error) {
+	if wide.MatchString(format) {
+		return "", fmt.Errorf("the format %q is too wide", format)
+	}
+	return bounded(fmt.Sprintf(format, args...))
 }
 
 func checkHost(host string) error {
@@ -50,81 +96,4 @@ func checkHost(host string) error {
 		return fmt.Errorf("it is no host name: %s", strings.Join(wrong, "; "))
 	}
 	return nil
-}
-
-// facts is what a plan depends on beside the Service and the configuration.
-type facts struct {
-	nodes []corev1.Node
-	// routes says whether the cluster serves HTTPRoutes.
-	routes bool
-}
-
-// needsNodes reports whether the plan for a Service depends on the Nodes.
-func needsNodes(service *corev1.Service, c Config) bool {
-	s := &settings{service: service}
-	switch exposerOf(s, c) {
-	case exposerNodePort:
-		return c.NodeIP == "" && s.asked()
-	case exposerLoadBalancer:
-		return false
-	}
-	return c.Domain == "" && s.asked()
-}
-
-// domain returns the domain that leads to the cluster without any setting, or "".
-func (f facts) domain() string {
-	var labelled []corev1.Node
-	for _, n := range f.nodes {
-		if n.Labels[externalIP] == "true" {
-			labelled = append(labelled, n)
-		}
-	}
-	if len(labelled) == 0 && len(f.nodes) == 1 {
-		labelled = f.nodes
-	}
-	if len(labelled) != 1 {
-		return ""
-	}
-	address := nodeAddress(labelled[0])
-	if ip := net.ParseIP(address); ip == nil || ip.To4() == nil {
-		return ""
-	}
-	return address + domainOfAddress
-}
-
-// address returns the address of node ports without any setting, or "".
-func (f facts) address() string {
-	nodes := slices.SortedFunc(slices.Values(f.nodes), func(a, b corev1.Node) int {
-		return cmp.Or(cmp.Compare(preference(a), preference(b)), cmp.Compare(a.Name, b.Name))
-	})
-	for _, n := range nodes {
-		if address := nodeAddress(n); address != "" {
-			return address
-		}
-	}
-	return ""
-}
-
-// preference orders nodes by how likely they are reached from outside.
-func preference(n corev1.Node) int {
-	switch {
-	case n.Annotations[externalIP] != "", n.Labels[externalIP] == "true":
-		return 0
-	case addressOf(n, corev1.NodeExternalIP) != "":
-		return 1
-	}
-	return 2
-}
-
-func nodeAddress(n corev1.Node) string {
-	return cmp.Or(n.Annotations[externalIP], addressOf(n, corev1.NodeExternalIP), addressOf(n, corev1.NodeInternalIP))
-}
-
-func addressOf(n corev1.Node, kind corev1.NodeAddressType) string {
-	for _, a := range n.Status.Addresses {
-		if a.Type == kind {
-			return a.Address
-		}
-	}
-	return ""
 }

@@ -30,6 +30,15 @@ func membersOf(services []corev1.Service, c Config, f facts) []member {
 	return members
 }
 
+// holding returns the Services as members that keep what they have.
+func holding(services []corev1.Service) []member {
+	members := make([]member, len(services))
+	for i := range services {
+		members[i] = member{&services[i], plan{held: true}}
+	}
+	return members
+}
+
 func byName(a, b *corev1.Service) int { return cmp.Compare(a.Name, b.Name) }
 
 // place is where a rule applies.

@@ -194,7 +194,7 @@ func TestWayThrough(t *testing.T) {
 }
 
 func TestDesiredRoute(t *testing.T) {
-	p := planOf(exposed("web", pathOwn, "/api"), Config{Domain: "example.com", Exposer: "HTTPRoute", Gateway: "infra/public/https, local"}, facts{})
+	p := planOf(exposed("web", pathOwn, "/api"), Config{Domain: "example.com", Exposer: "HTTPRoute", Gateway: "infra/public/https, local"}, facts{routes: true})
 	route := desiredRoute(exposed("web"), p, "uid-of-route")
 	want := map[string]any{
 		"hostnames": []any{"web.shop.example.com"},
@@ -214,7 +214,7 @@ func TestDesiredRoute(t *testing.T) {
 		t.Errorf("got %+v", route.Object["metadata"])
 	}
 	for _, gateway := range []string{"", " , ", "a/b/c/d", "Not A Name", "a/"} {
-		p := planOf(exposed("web", gatewayOwn, gateway), Config{Domain: "example.com", Exposer: "HTTPRoute"}, facts{})
+		p := planOf(exposed("web", gatewayOwn, gateway), Config{Domain: "example.com", Exposer: "HTTPRoute"}, facts{routes: true})
 		if !p.held || reasons(p.problems) != reasonNoGateway {
 			t.Errorf("%q: got %+v", gateway, p)
 		}

@@ -18,15 +18,7 @@ import (
 
 // reconcileIngress brings the Ingress of a name to what the Services that share it ask for.
 func (r *reconciler) reconcileIngress(ctx context.Context, req setpoint.Request) (setpoint.Result, error) {
-	c, valid, err := r.config(ctx, req.Namespace)
-	if err != nil || !valid {
-		return setpoint.Result{}, err
-	}
-	services, err := r.sharing(ctx, req.Key())
-	if err != nil {
-		return setpoint.Result{}, fmt.Errorf("looking for the Ingress's Services: %w", err)
-	}
-	f, err := r.facts(ctx, c, services...)
+	members, err := r.members(ctx, req.Key())
 	if err != nil {
 		return setpoint.Result{}, err
 	}
@@ -39,7 +31,6 @@ func (r *reconciler) reconcileIngress(ctx context.Context, req setpoint.Request)
 		mine = existing.DeepCopy()
 		mine.ManagedFields = own
 	}
-	members := membersOf(services, c, f)
 	wanted, wrong := desiredIngress(req.Key(), members, mine)
 	for _, m := range members {
 		r.report(m.service, wrong[m.service.Name])
@@ -62,6 +53,28 @@ func (r *reconciler) reconcileIngress(ctx context.Context, req setpoint.Request)
 		r.reportAll(members, reasonRejected, fmt.Sprintf("The server does not accept Ingress %q: %v", req.Name, err))
 	}
 	return setpoint.Result{}, outcomeOf(err)
+}
+
+// members returns the Services that share the Ingress of that name, and what they ask for. If the configuration makes no
+// sense, they keep what they have.
+func (r *reconciler) members(ctx context.Context, ingress types.NamespacedName) ([]member, error) {
+	services, err := r.sharing(ctx, ingress)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the Ingress's Services: %w", err)
+	}
+	c, valid, err := r.config(ctx, ingress.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	f, err := r.facts(ctx, c, services...)
+	if err != nil {
+		return nil, err
+	}
+	members := membersOf(services, c, f)
+	if !valid {
+		members = holding(services)
+	}
+	return members, nil
 }
 
 // sharing lists the Services that ask to be exposed by the Ingress of that name.

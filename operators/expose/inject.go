@@ -288,10 +288,10 @@ func desiredConfigMap(cm *corev1.ConfigMap, in injection) (*corev1.ConfigMap, er
 	return want, nil
 }
 
-// isInjecting reports whether a ConfigMap asks for values, or has some.
-func isInjecting(cm *corev1.ConfigMap) bool {
+// isAsking reports whether a ConfigMap asks for values.
+func isAsking(cm *corev1.ConfigMap) bool {
 	for name := range cm.Annotations {
-		if name == injectOwn || name == injected || strings.HasPrefix(name, legacyPrefix) || strings.Contains(name, legacyService) {
+		if name == injectOwn || strings.HasPrefix(name, legacyPrefix) || strings.Contains(name, legacyService) {
 			return true
 		}
 	}

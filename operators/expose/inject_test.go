@@ -141,7 +141,7 @@ func TestServicesOfConfigMap(t *testing.T) {
 	if diff := cmp.Diff([]string{"api", "db", "web"}, servicesOf(cm)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !isInjecting(cm) || isInjecting(newConfigMap("app", nil, "some/annotation", "x")) {
+	if !isAsking(cm) || isAsking(newConfigMap("app", nil, "some/annotation", "x")) {
 		t.Error("who asks for values is not told from who does not")
 	}
 }

@@ -36,7 +36,7 @@ func (o *Options) AddFlags(fs *flag.FlagSet) {
 		{&c.Exposer, "exposer", "Ingress, HTTPRoute, NodePort, LoadBalancer or Auto"},
 		{&c.Domain, "domain", "the domain that hosts end in"},
 		{&c.InternalDomain, "internal-domain", "the domain of Services that ask for the internal one"},
-		{&c.URLTemplate, "urltemplate", "Go template of the host, of Service, Namespace, Domain, Name, Labels and Annotations"},
+		{&c.URLTemplate, "urltemplate", "Go template of the host, of Service, Namespace, Domain, Name and Labels"},
 		{&c.PathMode, "path-mode", `"path" puts all Services on the domain itself, below /<namespace>/<service>`},
 		{&c.PathType, "path-type", "Prefix, Exact or ImplementationSpecific"},
 		{&c.TLSClusterIssuer, "tls-cluster-issuer", "the cert-manager ClusterIssuer to ask for certificates"},

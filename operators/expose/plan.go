@@ -76,6 +76,12 @@ func (s *settings) plan(c Config, f facts) plan {
 	default:
 		return s.hold(reasonUnsupportedExposer, "There is no exposer %q: use Ingress, HTTPRoute, NodePort, LoadBalancer or Auto.", p.exposer)
 	}
+	if p.exposer == exposerRoute && !f.routes {
+		if f.missing != nil {
+			s.problems.add(reasonNotServed, "The cluster serves no HTTPRoutes of %s: install the Gateway API, or use another exposer. The Service gets one as soon as it does; until then what is there stays as it is. %v", routeKind.GroupVersion(), f.missing)
+		}
+		return plan{held: true}
+	}
 	var ok bool
 	if p.port, ok = s.port(); !ok {
 		return plan{held: true}
@@ -225,7 +231,7 @@ func (s *settings) host(c Config, domain string) (string, bool) {
 	host, err := render(text, hostParts{
 		Service:   cmp.Or(s.text(hostNameOwn, hostNameLegacy), s.ingressName()),
 		Namespace: s.service.Namespace, Domain: domain, Name: s.service.Name,
-		Labels: s.service.Labels, Annotations: s.service.Annotations,
+		Labels: s.service.Labels,
 	})
 	if err != nil {
 		s.hold(reasonInvalidHost, "The host is not known: %v.", err)

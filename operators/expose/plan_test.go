@@ -1,6 +1,7 @@
 package expose
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -291,6 +292,34 @@ func TestAuto(t *testing.T) {
 		if p := planOf(exposed("web"), test.config, facts{routes: test.routes}); p.exposer != test.want {
 			t.Errorf("%+v, served %t: got %s", test.config, test.routes, p.exposer)
 		}
+	}
+}
+
+func TestHTTPRouteThatIsNotServedChangesNothing(t *testing.T) {
+	config := Config{Domain: "example.com", Exposer: "HTTPRoute", Gateway: "public"}
+	if p := planOf(exposed("web"), config, facts{}); !p.held || len(p.problems) > 0 {
+		t.Errorf("it is not known yet: got %+v", p)
+	}
+	if p := planOf(exposed("web"), config, facts{missing: errors.New("no such kind")}); !p.held || reasons(p.problems) != reasonNotServed {
+		t.Errorf("it is known: got %+v", p)
+	}
+}
+
+// A template comes from whoever may annotate a Service. It must take neither long nor much.
+func TestTemplatesAreBounded(t *testing.T) {
+	double := "{{$a := .Name}}" + strings.Repeat("{{$a = print $a $a}}", 40) + "{{$a}}"
+	for _, template := range []string{
+		double, strings.ReplaceAll(double, "print", `printf "%s%s"`), `{{printf "%1000000000d" 1}}`, `{{printf "%*d" 1000000000 1}}`,
+		"{{range .Labels}}x{{end}}", `{{if true}}{{range .Labels}}x{{end}}{{end}}`, `{{template "host"}}`, strings.Repeat("a", 2000),
+	} {
+		if host, err := render(template, hostParts{Service: "web", Name: "web", Labels: map[string]string{"a": "b"}}); err == nil {
+			t.Errorf("%.60s is accepted, and gives %.60s", template, host)
+		}
+	}
+	got, err := render(`{{if eq .Namespace "shop"}}{{printf "%.3s-%s" .Service .Labels.tier}}{{else}}x{{end}}.{{.Domain}}`,
+		hostParts{Service: "website", Namespace: "shop", Domain: "example.com", Labels: map[string]string{"tier": "front"}})
+	if err != nil || got != "web-front.example.com" {
+		t.Errorf("got %q, error %v", got, err)
 	}
 }
 

@@ -84,10 +84,10 @@ func (r *reconciler) own(kind schema.GroupVersionKind, key types.NamespacedName)
 
 // config returns the configuration of a namespace. It reports false when that makes no sense: then all that is there stays
 // as it is, and the ConfigMap's own reconcile tells its author.
-func (r *reconciler) config(ctx context.Context, namespace string) (Config, bool, error) {
+func (r *reconciler) config(ctx context.Context, namespace string, opts ...client.GetOption) (Config, bool, error) {
 	for _, ns := range []string{namespace, r.options.Namespace} {
 		var cm corev1.ConfigMap
-		err := r.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: configName}, &cm)
+		err := r.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: configName}, &cm, opts...)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -106,7 +106,7 @@ func (r *reconciler) config(ctx context.Context, namespace string) (Config, bool
 
 // facts returns what else a plan for one of the Services depends on.
 func (r *reconciler) facts(ctx context.Context, c Config, services ...corev1.Service) (facts, error) {
-	f := facts{routes: r.routes.served()}
+	f := facts{routes: r.routes.served(), missing: r.routes.missing()}
 	if !slices.ContainsFunc(services, func(s corev1.Service) bool { return needsNodes(&s, c) }) {
 		return f, nil
 	}

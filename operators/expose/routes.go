@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
@@ -102,11 +100,7 @@ func (r *reconciler) followRoutes(ctx context.Context, add func(setpoint.Request
 func (r *reconciler) route(ctx context.Context, service *corev1.Service, p plan) (way, error) {
 	wanted := p.exposer == exposerRoute
 	if !r.routes.served() {
-		if wanted {
-			r.reportMissing(service, r.routes.missing())
-			return coming, nil
-		}
-		return open, nil
+		return open, nil // then none is wanted, and there are none
 	}
 	key := client.KeyOf(service)
 	existing := newRoute(key)
@@ -132,19 +126,8 @@ func (r *reconciler) route(ctx context.Context, service *corev1.Service, p plan)
 		r.report(service, problems{{reasonNameTaken, fmt.Sprintf("HTTPRoute %q exists and was not made by %s: delete it.", key.Name, FieldOwner)}})
 		return blocked, nil
 	}
-	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		r.reportMissing(service, err)
-	case isRejected(err):
+	if isRejected(err) {
 		r.report(service, problems{{reasonRejected, fmt.Sprintf("The server does not accept HTTPRoute %q: %v", key.Name, err)}})
 	}
 	return open, err
-}
-
-// reportMissing tells that the Service's HTTPRoute has to wait.
-func (r *reconciler) reportMissing(service *corev1.Service, why error) {
-	if why != nil {
-		r.report(service, problems{{reasonNotServed, fmt.Sprintf(
-			"The cluster serves no HTTPRoutes of %s: install the Gateway API, or use another exposer. The Service is exposed as soon as it does. %v", routeKind.GroupVersion(), why)}})
-	}
 }

@@ -34,15 +34,10 @@ func (r *reconciler) reconcileService(ctx context.Context, service *corev1.Servi
 	if service.DeletionTimestamp != nil {
 		return setpoint.Result{}, nil // what it owns is the garbage collector's now
 	}
-	c, valid, err := r.config(ctx, service.Namespace)
-	if err != nil || !valid {
-		return setpoint.Result{}, err
-	}
-	f, err := r.facts(ctx, c, *service)
+	p, err := r.plan(ctx, service)
 	if err != nil {
 		return setpoint.Result{}, err
 	}
-	p := planOf(service, c, f)
 	r.report(service, p.problems)
 	if p.held {
 		return setpoint.Result{}, nil
@@ -61,6 +56,20 @@ func (r *reconciler) reconcileService(ctx context.Context, service *corev1.Servi
 		p.url = ""
 	}
 	return setpoint.Result{}, outcomeOf(r.tell(ctx, service, p))
+}
+
+// plan returns what the Service asks for. One that asks for nothing needs no configuration, and one whose configuration makes
+// no sense keeps what it has.
+func (r *reconciler) plan(ctx context.Context, service *corev1.Service) (plan, error) {
+	if !asks(service) {
+		return planOf(service, Config{}, facts{}), nil
+	}
+	c, valid, err := r.config(ctx, service.Namespace)
+	if err != nil || !valid {
+		return plan{held: true}, err
+	}
+	f, err := r.facts(ctx, c, *service)
+	return planOf(service, c, f), err
 }
 
 // wayByIngress looks whether the Service's Ingress leads to it.

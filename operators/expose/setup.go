@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -119,7 +120,7 @@ func (r *reconciler) declareIndexes() error {
 			return servicesOf(obj.(*corev1.ConfigMap))
 		}),
 		r.cache.Index(configMapKind, injectingIndex, func(obj runtime.Object) []string {
-			if isInjecting(obj.(*corev1.ConfigMap)) {
+			if isAsking(obj.(*corev1.ConfigMap)) {
 				return []string{"true"}
 			}
 			return nil
@@ -185,7 +186,23 @@ func (r *reconciler) servicesOfConfig(ctx context.Context, config client.Object)
 }
 
 func (r *reconciler) servicesOfNode(ctx context.Context, _ client.Object) []setpoint.Request {
-	return requestsFor(r.asking(ctx, ""))
+	return requestsFor(r.needingNodes(ctx))
+}
+
+// needingNodes lists the Services whose plans depend on the Nodes.
+func (r *reconciler) needingNodes(ctx context.Context) []corev1.Service {
+	configs := map[string]Config{}
+	return slices.DeleteFunc(r.asking(ctx, ""), func(s corev1.Service) bool {
+		c, known := configs[s.Namespace]
+		if !known {
+			var err error
+			if c, _, err = r.config(ctx, s.Namespace, client.AllowStale); err != nil {
+				setpoint.Logger(ctx).Error("Finding the Services that depend on Nodes", "namespace", s.Namespace, "error", err)
+			}
+			configs[s.Namespace] = c
+		}
+		return !needsNodes(&s, c)
+	})
 }
 
 func requestsFor(services []corev1.Service) []setpoint.Request {
@@ -216,7 +233,7 @@ func (r *reconciler) ingressesOfConfig(ctx context.Context, config client.Object
 }
 
 func (r *reconciler) ingressesOfNode(ctx context.Context, _ client.Object) []setpoint.Request {
-	return ingressRequests(r.asking(ctx, ""))
+	return ingressRequests(r.needingNodes(ctx))
 }
 
 func ingressRequests(services []corev1.Service) []setpoint.Request {
