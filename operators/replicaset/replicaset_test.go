@@ -1,0 +1,195 @@
+package replicaset
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// pod is a Pod that runs and is ready since an hour, but for what options change.
+func pod(name string, options ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}, Annotations: map[string]string{},
+			CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour)),
+		},
+		Spec:   corev1.PodSpec{NodeName: "node"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	readyFor(time.Hour)(p)
+	for _, option := range options {
+		option(p)
+	}
+	return p
+}
+
+func readyFor(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-d)),
+		}}
+	}
+}
+
+func phase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+func deleting(p *corev1.Pod) {
+	at := metav1.NewTime(now)
+	p.DeletionTimestamp = &at
+}
+
+func labelled(value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels["app"] = value }
+}
+
+func names(pods []*corev1.Pod) string {
+	all := make([]string, len(pods))
+	for i, p := range pods {
+		all[i] = p.Name
+	}
+	return strings.Join(all, " ")
+}
+
+// Each Pod is less of a loss than the next one for another reason.
+func TestSurplus(t *testing.T) {
+	notReady := func(p *corev1.Pod) { p.Status.Conditions = nil }
+	cost := func(text string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations[corev1.PodDeletionCost] = text }
+	}
+	restarted := func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 3}} }
+	created := func(ago time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-ago)) }
+	}
+	order := []*corev1.Pod{
+		pod("unassigned", func(p *corev1.Pod) { p.Spec.NodeName = "" }),
+		pod("pending", phase(corev1.PodPending), notReady),
+		pod("unknown", phase(corev1.PodUnknown), notReady),
+		pod("not-ready-restarted", notReady, restarted),
+		pod("not-ready-young", notReady, created(time.Minute)),
+		pod("not-ready", notReady),
+		pod("cheap", cost("-1")),
+		pod("crowded", func(p *corev1.Pod) { p.Spec.NodeName = "full" }, cost("no number")),
+		pod("just-ready", readyFor(time.Minute)),
+		pod("restarted", restarted),
+		pod("usual"),
+		pod("dear", cost("100")),
+	}
+	shuffled := slices.Clone(order)
+	slices.Reverse(shuffled)
+	for n := range len(order) + 1 {
+		got := surplus(shuffled, n, map[string]int{"full": 5, "node": 1}, now)
+		if n == len(order) {
+			slices.SortFunc(got, func(a, b *corev1.Pod) int { return slices.Index(order, a) - slices.Index(order, b) })
+		}
+		if diff := cmp.Diff(names(order[:n]), names(got)); diff != "" {
+			t.Errorf("the %d to delete:\n%s", n, diff)
+		}
+	}
+}
+
+func set(options ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
+	s := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "set", Generation: 3},
+		Spec: appsv1.ReplicaSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web", "tier": "front"}}},
+		},
+	}
+	for _, option := range options {
+		option(s)
+	}
+	return s
+}
+
+func TestClaim(t *testing.T) {
+	owned := []corev1.Pod{
+		*pod("kept"), *pod("failed", phase(corev1.PodFailed)), *pod("succeeded", phase(corev1.PodSucceeded)),
+		*pod("deleting", deleting), *pod("deleting-failed", deleting, phase(corev1.PodFailed)), *pod("strayed", labelled("other")),
+	}
+	orphans := []corev1.Pod{*pod("orphan"), *pod("deleting-orphan", deleting), *pod("failed-orphan", phase(corev1.PodFailed))}
+	matching := labels.SelectorFromSet(labels.Set{"app": "web"})
+
+	c := claimOf(set(), matching, owned, orphans)
+	if got := fmt.Sprintf("%s; %d; %s; %s", names(c.active), c.terminating, names(c.adopt), names(c.release)); got != "kept; 1; orphan; strayed" {
+		t.Errorf("active; terminating; adopt; release: %s", got)
+	}
+	at := metav1.NewTime(now)
+	c = claimOf(set(func(s *appsv1.ReplicaSet) { s.DeletionTimestamp = &at }), matching, owned, orphans)
+	if got := fmt.Sprintf("%s; %d; %s; %s", names(c.active), c.terminating, names(c.adopt), names(c.release)); got != "kept strayed; 1; ; " {
+		t.Errorf("of a set that is being deleted: %s", got)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	c := claim{terminating: 2, active: []*corev1.Pod{
+		pod("old", func(p *corev1.Pod) { p.Labels["tier"] = "front" }), pod("young", readyFor(10*time.Second)),
+		pod("younger", readyFor(time.Second)), pod("not-ready", func(p *corev1.Pod) { p.Status.Conditions = nil }),
+	}}
+	patient := set(func(s *appsv1.ReplicaSet) { s.Spec.MinReadySeconds = 30 })
+	status, wait := statusOf(patient, c, nil, now)
+	want := appsv1.ReplicaSetStatus{
+		Replicas: 4, FullyLabeledReplicas: 1, ReadyReplicas: 3, AvailableReplicas: 1, TerminatingReplicas: new(int32(2)), ObservedGeneration: 3,
+	}
+	if diff := cmp.Diff(want, status); diff != "" || wait != 20*time.Second {
+		t.Errorf("it waits for %v; the status (-want +got):\n%s", wait, diff)
+	}
+	if status, wait = statusOf(set(), c, nil, now); status.AvailableReplicas != 3 || wait != 0 {
+		t.Errorf("without MinReadySeconds %d are available, and it waits for %v", status.AvailableReplicas, wait)
+	}
+}
+
+// A failure keeps its time while its reason is the same, and goes when all is well.
+func TestReplicaFailure(t *testing.T) {
+	at := func(s *appsv1.ReplicaSet, f *failure, when time.Time) []appsv1.ReplicaSetCondition {
+		s.Status, _ = statusOf(s, claim{}, f, when)
+		return s.Status.Conditions
+	}
+	s := set()
+	first := at(s, &failure{reasonCreateFailed, errors.New("quota")}, now)
+	second := at(s, &failure{reasonCreateFailed, errors.New("webhook")}, now.Add(time.Minute))
+	if len(first) != 1 || len(second) != 1 || second[0].Message != "webhook" || !second[0].LastTransitionTime.Time.Equal(now) {
+		t.Errorf("first %+v, then %+v", first, second)
+	}
+	third := at(s, &failure{reasonDeleteFailed, errors.New("forbidden")}, now.Add(time.Minute))
+	if len(third) != 1 || third[0].Reason != reasonDeleteFailed || !third[0].LastTransitionTime.Time.Equal(now.Add(time.Minute)) {
+		t.Errorf("for another reason: %+v", third)
+	}
+	if c := at(s, nil, now); len(c) != 0 {
+		t.Errorf("when all is well: %+v", c)
+	}
+}
+
+// Batches double, and the one that fails is the last.
+func TestBatches(t *testing.T) {
+	for failing, want := range map[int]int{-1: 20, 0: 1, 2: 3, 9: 15} {
+		var mu sync.Mutex
+		done := map[int]bool{}
+		err := batches(20, func(i int) error {
+			mu.Lock()
+			defer mu.Unlock()
+			done[i] = true
+			if i == failing {
+				return errors.New("no")
+			}
+			return nil
+		})
+		if len(done) != want || (err == nil) != (failing < 0) {
+			t.Errorf("when %d fails, %d of 20 are tried, want %d; %v", failing, len(done), want, err)
+		}
+	}
+}
