@@ -35,7 +35,8 @@ type budget struct {
 
 	mu      sync.Mutex
 	began   map[rolling]time.Time
-	waiting []rolling // in the order of arrival
+	counted map[rolling]bool // the others that stood in the way when one was last told to wait
+	waiting []rolling        // in the order of arrival
 	wake    map[*workloadKind]func(setpoint.Request)
 }
 
@@ -96,6 +97,7 @@ func (b *budget) take(ctx context.Context, k *workloadKind, req setpoint.Request
 	}
 	delete(others, me)
 	if len(others) >= b.limit {
+		b.counted = others
 		if !slices.Contains(b.waiting, me) {
 			b.waiting = append(b.waiting, me)
 		}
@@ -134,7 +136,7 @@ func (b *budget) unfinished(ctx context.Context, now time.Time) (map[rolling]boo
 	return found, true, nil
 }
 
-// finished notes that a workload does not roll, and wakes the one that waits for longest.
+// finished notes that a workload does not roll. If it did, it wakes the one that waits for longest.
 func (b *budget) finished(k *workloadKind, req setpoint.Request) {
 	if b.limit == 0 {
 		return
@@ -142,16 +144,19 @@ func (b *budget) finished(k *workloadKind, req setpoint.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	me := rolling{k, req}
+	_, mine := b.began[me]
+	if !mine && !b.counted[me] {
+		return
+	}
 	delete(b.began, me)
-	for _, next := range b.waiting {
-		if next == me {
-			continue
-		}
-		if add := b.wake[next.kind]; add != nil {
-			b.leave(next)
-			add(next.req)
-			return
-		}
+	delete(b.counted, me)
+	if len(b.waiting) == 0 {
+		return
+	}
+	next := b.waiting[0]
+	if add := b.wake[next.kind]; add != nil {
+		b.leave(next)
+		add(next.req)
 	}
 }
 

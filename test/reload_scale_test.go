@@ -1,0 +1,84 @@
+package test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/operators/reload"
+	"github.com/setpoint-dev/setpoint/plane"
+	"github.com/setpoint-dev/setpoint/plane/planetest"
+)
+
+func newFlagSet(o *reload.Options) *flag.FlagSet {
+	flags := flag.NewFlagSet("reload", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	o.AddFlags(flags)
+	return flags
+}
+
+// 5 000 ConfigMaps, 5 000 Deployments, each with a ConfigMap of its own and two with that of another: one change takes as
+// many requests as it has users.
+func TestReloadFault7OneChangeAmongThousands(t *testing.T) {
+	const count, workers = 5000, 8
+	p := planetest.Start(t, plane.Config{APIOnly: true})
+	r := newReloads(t, p)
+	begin := time.Now()
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := w; i < count; i += workers {
+				name := fmt.Sprintf("web-%04d", i)
+				annotations := []string{reload.Auto, "true"}
+				if i == 1 || i == 2 {
+					annotations = append(annotations, reload.ConfigMaps, "web-0000")
+				}
+				for _, obj := range []client.Object{configMap(name, "1"), web(name, annotations...)} {
+					if err := r.user.Create(t.Context(), obj); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d ConfigMaps and as many Deployments were made in %v", count, time.Since(begin).Round(time.Millisecond))
+
+	sent := &requestLog{}
+	begin = time.Now()
+	r.start("only", reload.Options{}, sent.wrap)
+	remembered := 0
+	for i := range count {
+		d := web(fmt.Sprintf("web-%04d", i))
+		if planetest.WaitFor(t, p, 3*time.Minute, d, func(d *appsv1.Deployment) bool { return d.Annotations[reload.State] != "" }) != nil {
+			remembered++
+		}
+	}
+	t.Logf("%d baselines were taken in %v with %d writes", remembered, time.Since(begin).Round(time.Millisecond), len(sent.writes()))
+
+	begin = time.Now()
+	r.set("web-0000", "2")
+	for i := range 3 {
+		planetest.Wait(t, p, web(fmt.Sprintf("web-%04d", i)), func(d *appsv1.Deployment) bool {
+			return d.Spec.Template.Annotations[reload.Stamp] != ""
+		})
+	}
+	took := time.Since(begin)
+	var asked []string
+	for _, line := range sent.take() {
+		if !strings.Contains(line, "/leases") && !strings.Contains(line, "/events") && !strings.HasPrefix(line, "WATCH ") {
+			asked = append(asked, line)
+		}
+	}
+	t.Logf("one change, three users: rolled after %v, of which %v are the window, with %d requests", took.Round(time.Millisecond), 500*time.Millisecond, len(asked))
+	if len(asked) != 3 {
+		t.Errorf("a change with three users took %d requests:\n%s", len(asked), strings.Join(asked, "\n"))
+	}
+}
