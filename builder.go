@@ -57,16 +57,17 @@ func (b *Builder[T]) Owns(obj client.Object, filters ...filter.Filter) *Builder[
 // It is called with the changed object and, when a change has an older state,
 // with that one too, so that both what was referred to and what is are woken.
 // It must not change the object. All filters must let a change pass; deletions
-// always do.
+// always do. A request that names no cluster is of the one that the change comes
+// from.
 func (b *Builder[T]) Watches(obj client.Object, requests func(context.Context, client.Object) []Request, filters ...filter.Filter) *Builder[T] {
 	b.c.watches(nil, obj, requests, filters)
 	return b
 }
 
 // WatchesIn is Watches in other clusters than those that the controller is In.
-// Requests in the returned slice name the clusters of the objects to reconcile;
-// ClusterOf tells the function which cluster the change comes from. It is called
-// again for all objects when a cluster is added, for the requests that concern it.
+// A request that names no cluster is of the manager's own; ClusterOf tells the
+// function which one the change comes from. It is called again for all objects when
+// a cluster is added, for the requests that concern it.
 func (b *Builder[T]) WatchesIn(where Clusters, obj client.Object, requests func(context.Context, client.Object) []Request, filters ...filter.Filter) *Builder[T] {
 	if where == nil {
 		b.c.mistake("WatchesIn(%T): where is nil", obj)

@@ -159,7 +159,11 @@ func (m *Manager) connect(c *Cluster, cfg ClusterConfig) (err error) {
 		return fmt.Errorf("HTTP client of the REST config: %w", err)
 	}
 	if c.mapper == nil {
-		if c.mapper, err = client.NewMapper(c.rest, c.http); err != nil {
+		discovery := *c.http
+		if c.member != nil {
+			discovery.Transport = mortal{c.member.alive, discovery.Transport}
+		}
+		if c.mapper, err = client.NewMapper(c.rest, &discovery); err != nil {
 			return fmt.Errorf("mapper: %w", err)
 		}
 	}

@@ -5,17 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
@@ -449,6 +451,30 @@ func TestRequestsAcrossClusters(t *testing.T) {
 	})
 }
 
+// A map function that knows nothing of clusters wakes objects of the cluster that
+// the change comes from.
+func TestMapFunctionsStayInTheirCluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newLine("x"), newLine("x")
+		r := withMembers(t, map[string]*line{"a": a, "b": b})
+		ran := &calls{}
+		setpoint.For[*corev1.ConfigMap](r.m, "mapped").
+			In(setpoint.AllClusters).
+			Watches(&corev1.Secret{}, toConfigMap("x")).
+			ReconcileRequest(setpoint.ReconcilerFunc(func(_ context.Context, req setpoint.Request) (setpoint.Result, error) {
+				ran.add(req.String())
+				return setpoint.Result{}, nil
+			}))
+		r.start()
+		settle(time.Second)
+		apitest.Put(a.server, secret("s"))
+		settle(time.Second)
+		if ran.of("a:default/x") != 2 || ran.of("b:default/x") != 1 || ran.of("default/x") != 0 {
+			t.Errorf("ran %v", ran.by)
+		}
+	})
+}
+
 // What runs when its cluster is removed gets its grace, and what ignores even the
 // end of its context is named and keeps the name of the cluster.
 func TestRemovalAwaitsReconciles(t *testing.T) {
@@ -602,7 +628,7 @@ func TestEveryCluster(t *testing.T) {
 		change(a.server, "x", "1")
 		change(b.server, "x", "2")
 		r := withMembers(t, map[string]*line{"a": a})
-		byValue := func(o runtime.Object) []string { return []string{o.(*corev1.ConfigMap).Data["v"]} }
+		byValue := func(o apiruntime.Object) []string { return []string{o.(*corev1.ConfigMap).Data["v"]} }
 		r.m.EveryCluster(func(c *setpoint.Cluster) error {
 			return c.Cache().Index(apitest.ConfigMaps.GroupVersionKind, "value", byValue)
 		})
@@ -663,5 +689,35 @@ func TestAddClusterErrors(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 		r.remove("a")
+	})
+}
+
+// A cluster that hangs at discovery, whose requests have no context, is removed as
+// soon as any other; what is removed is freed.
+func TestRemovalOfAHungClusterFreesIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hung := newLine("x")
+		hung.set(func(l *line) { l.hangs = true })
+		r := withMembers(t, nil)
+		ran := &calls{}
+		r.touring(ran)
+		r.start()
+		cfg := hung.clusterConfig()
+		cfg.Mapper = nil
+		if err := r.m.AddCluster("hung", cfg); err != nil {
+			t.Fatal(err)
+		}
+		settle(time.Second)
+		kept := weak.Make(r.m.Cluster("hung"))
+		began := time.Now()
+		r.remove("hung")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v although no reconcile runs", took)
+		}
+		cfg = setpoint.ClusterConfig{}
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Error("the removed cluster is still in memory")
+		}
 	})
 }

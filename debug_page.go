@@ -67,9 +67,9 @@ td, th { border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-
 {{with .Problem}}<p class="bad">{{.}}</p>{{end}}
 <p>{{len .Running}} of {{.Workers}} workers busy; ready {{range $class, $n := .Ready}}{{$class}} {{$n}}, {{end}}delayed {{.Delayed}}, parked {{.Parked}}</p>
 <table><tr><th>watch</th><th>kind</th><th>synced</th><th>last error</th></tr>
-{{range .Watches}}<tr><td>{{.Source}}</td><td>{{.Kind}}</td><td>{{.Synced}}</td><td class="bad">{{.Error}}</td></tr>{{end}}</table>
+{{range .Watches}}<tr><td>{{.Source}}</td><td>{{.Kind}}{{with .Cluster}} in {{.}}{{end}}</td><td>{{.Synced}}</td><td class="bad">{{.Error}}</td></tr>{{end}}</table>
 <table><tr><th>object</th><th>state</th><th>since</th><th>due</th><th>failures</th><th>causes</th></tr>{{template "items" .Running}}{{template "items" .Waiting}}</table>
 {{end}}<h2>Cache</h2><table><tr><th>kind</th><th>objects</th><th>bytes</th><th>last error</th></tr>
-{{range .Cache}}<tr><td>{{.Kind}}</td><td>{{.Objects}}</td><td>{{.Bytes}}</td><td class="bad">{{.Error}}</td></tr>{{end}}</table>
+{{range .Cache}}<tr><td>{{.Kind}}{{with .Cluster}} in {{.}}{{end}}</td><td>{{.Objects}}</td><td>{{.Bytes}}</td><td class="bad">{{.Error}}</td></tr>{{end}}</table>
 </body></html>
 `

@@ -63,7 +63,8 @@
 // Declarations are made by one goroutine before Run. Everything else may be used
 // from any goroutine. Reconcilers of one controller are called by as many
 // goroutines as it has Workers, each for another key; filters and map functions
-// are called one at a time for each watched kind of each controller.
+// are called one at a time for each watched kind of each controller. With several
+// clusters all this is so in each of them.
 //
 // # Leadership
 //
@@ -74,4 +75,14 @@
 // need it are cancelled and awaited before it campaigns again, and their writes
 // are refused from the moment on at which another replica might be at work; see
 // package lease and docs/leadership.md.
+//
+// # Several clusters
+//
+// A manager works in the cluster of its Config, and with AddCluster and
+// RemoveCluster in any number of others that come and go while it runs, on behalf of
+// the controllers that are In them. Clusters share the declarations and the
+// leadership, whose leases are in the manager's own cluster, and nothing else: each
+// has its own cache, client and connections and, for each controller, its own queue
+// and workers. The laws hold in each of them; one that is slow, gone or hanging
+// costs the others nothing. See docs/clusters.md.
 package setpoint

@@ -16,13 +16,20 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/internal/apitest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// client-go's handlers print errors, and space them by the time of the last one,
+	// which they keep for the process: in a bubble they would sleep until the time of
+	// another bubble.
+	utilruntime.ErrorHandlers = nil
+	goleak.VerifyTestMain(m)
+}
 
 // logs collects what is logged, as text.
 type logs struct {

@@ -168,8 +168,9 @@ func (m *Manager) abandon(c *Cluster) {
 	m.mu.Lock()
 	c.member.open = false
 	m.mu.Unlock()
-	close(c.member.done)
+	m.depart(c)
 	m.forget(c)
+	close(c.member.done)
 }
 
 // RemoveCluster ends all work on a cluster that was added and frees what it

@@ -144,6 +144,9 @@ func (m *Manager) startWork(ctx context.Context, workers, g *group) {
 	}
 	m.startSites(ctx, workers, g, m.home)
 	for _, c := range m.controllers {
+		if m.home.sites[c] == nil {
+			c.metrics.Ready.Set(1) // it has nothing to wait for but members
+		}
 		for _, s := range c.external {
 			g.start("source "+s.name+" of controller "+c.name, func() error { return c.feed(ctx, s) })
 		}

@@ -213,15 +213,19 @@ func addStats(a, b queue.Stats) queue.Stats {
 // count those of removed clusters, too.
 func (c *Controller) stats() queue.Stats {
 	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
 	total := c.past
+	var queues []*queue.Queue[Request]
 	if s := c.m.home.sites[c]; s != nil {
-		total = addStats(total, s.queue.Stats())
+		queues = append(queues, s.queue)
 	}
 	for _, cl := range c.m.members { // those that are being removed, too
 		if s := cl.sites[c]; s != nil {
-			total = addStats(total, s.queue.Stats())
+			queues = append(queues, s.queue)
 		}
+	}
+	c.m.mu.Unlock()
+	for _, q := range queues {
+		total = addStats(total, q.Stats())
 	}
 	return total
 }

@@ -1,6 +1,7 @@
 package setpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -273,9 +274,24 @@ func (c *Controller) watches(in Clusters, obj client.Object, requests func(conte
 	}
 	c.watchKind(in, "Watches", obj, func(at *site, ctx context.Context, change delivery) {
 		if passes(filters, change.Change) {
-			at.onWatched(ctx, change, obj, requests)
+			at.onWatched(ctx, change, obj, func(ctx context.Context, o client.Object) []Request {
+				found := requests(ctx, o)
+				if in == nil && at.cluster.name != "" {
+					found = at.local(found)
+				}
+				return found
+			})
 		}
 	})
+}
+
+// local returns requests with the site's cluster where they name none.
+func (c *site) local(requests []Request) []Request {
+	requests = slices.Clone(requests) // which may be kept by the function that made them
+	for i := range requests {
+		requests[i].Cluster = cmp.Or(requests[i].Cluster, c.cluster.name)
+	}
+	return requests
 }
 
 // reads declares a source whose changes cause nothing.

@@ -58,7 +58,7 @@ func NewReconciles(reg prometheus.Registerer) (*Reconciles, error) {
 		maximum:  gauge("controller_runtime_max_concurrent_reconciles", "Workers of the controller.", label),
 		active:   gauge("controller_runtime_active_workers", "Workers that are reconciling.", label),
 		stuck:    gauge("setpoint_stuck_reconciles", "Reconciles that have run for much longer than they should.", label),
-		ready:    gauge("setpoint_controller_ready", "Whether the controller has received the first listing of all its sources: 1 or 0.", label),
+		ready:    gauge("setpoint_controller_ready", "Whether the controller has received the first listing of all its sources in the manager's own cluster: 1 or 0.", label),
 		looped:   counter("setpoint_self_triggered_reconciles_total", "Reconciles caused by nothing but the controller's own writes.", label),
 		fanOut: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "setpoint_map_requests",

@@ -133,7 +133,7 @@ func Webhooks(m *setpoint.Manager, o WebhookOptions) (*webhook.Server, error) {
 	server.Handle(webhook.MutatePath(kind), webhook.Mutate(setDefaults))
 	server.Handle(webhook.ValidatePath(kind), webhook.Validate(validate))
 	server.Handle(webhook.ConvertPath, converter)
-	m.Add(setpoint.Runnable{Name: Name + " webhooks", Standby: true, Run: func(ctx context.Context) error {
+	m.Add(setpoint.Runnable{Name: Name + " webhooks", Standby: true, Check: server.Check, Run: func(ctx context.Context) error {
 		if o.Listener != nil {
 			return server.Serve(ctx, o.Listener)
 		}
