@@ -69,6 +69,7 @@ func TestNewProject(t *testing.T) {
 	}
 	t.Run("generate", func(t *testing.T) { generatesNothing(t, dir, caches) })
 	golang("build", "-o", "bin/manager", "./cmd")
+	golang("vet", "./api/...", "./cmd/...", "./internal/...")
 	golang("test", "-vet=off", "-ldflags=-s -w", "./...")
 	t.Logf("from an empty folder to green tests: %v", time.Since(began).Round(time.Millisecond))
 	t.Run("up", func(t *testing.T) { runsOnUp(t, dir) })
