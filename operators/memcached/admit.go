@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/setpoint-dev/setpoint/operators/memcached/v1"
@@ -38,6 +39,9 @@ func setDefaults(_ context.Context, r webhook.Request[*v1.Memcached]) error {
 func validate(_ context.Context, r webhook.Request[*v1.Memcached]) (warnings []string, err error) {
 	if r.Object == nil || r.Object.DeletionTimestamp != nil {
 		return nil, nil // nothing may keep a Memcached from going
+	}
+	if r.Old != nil && equality.Semantic.DeepEqual(r.Old.Spec, r.Object.Spec) {
+		return nil, nil // what was let in before may be labelled, and given its finalizer
 	}
 	errs := append(validateName(r.Object.Name), validateSpec(complete(r.Object.Spec))...)
 	return warningsAbout(r.Object, r.Old), errs.ToAggregate()

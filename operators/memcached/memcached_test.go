@@ -64,7 +64,10 @@ func running(change ...func(*outcome)) outcome {
 	set := statefulSet(newMemcached())
 	set.UID, set.Generation = "set-uid", 2
 	set.Status = appsv1.StatefulSetStatus{ObservedGeneration: 2, Replicas: 3, ReadyReplicas: 3, UpdatedReplicas: 3}
-	o := outcome{set: child{kind: "StatefulSet"}, service: child{kind: "Service"}, budget: child{kind: "PodDisruptionBudget"}, nodes: set}
+	o := outcome{
+		set: child{kind: "StatefulSet", there: true}, service: child{kind: "Service", there: true},
+		budget: child{kind: "PodDisruptionBudget", there: true}, nodes: set,
+	}
 	for _, c := range change {
 		c(&o)
 	}
@@ -184,9 +187,11 @@ func TestStatus(t *testing.T) {
 			o.service = child{kind: "Service", standing: strange, problem: "because of the test"}
 		}), all, false, false, true, v1.ReasonNameTaken, []string{"because of the test"}, 0},
 		{"the budget is a stranger's", running(func(o *outcome) { o.budget.standing = strange }), all, true, false, true, v1.ReasonNameTaken, nil, 0},
-		{"the nodes are a stranger's", running(func(o *outcome) { o.set.standing, o.nodes = strange, nil }), all, false, false, true, v1.ReasonNameTaken, nil, 0},
-		{"rejected", running(func(o *outcome) { o.set.standing, o.nodes = rejected, nil }), nil, false, false, true, v1.ReasonRejected, nil, 0},
-		{"the Service is being deleted", running(func(o *outcome) { o.service.standing = ending }), all, false, true, false, v1.ReasonChildDeleting, []string{"Service"}, 0},
+		{"the nodes are a stranger's", running(func(o *outcome) { o.set, o.nodes = child{standing: strange}, nil }), all, false, false, true, v1.ReasonNameTaken, nil, 0},
+		{"rejected", running(func(o *outcome) { o.set, o.nodes = child{standing: rejected}, nil }), nil, false, false, true, v1.ReasonRejected, nil, 0},
+		{"a change is rejected", running(func(o *outcome) { o.set.standing, o.service.standing = rejected, rejected }), all,
+			true, false, true, v1.ReasonRejected, nil, 0},
+		{"the Service is being deleted", running(func(o *outcome) { o.service = child{kind: "Service", standing: ending} }), all, false, true, false, v1.ReasonChildDeleting, []string{"Service"}, 0},
 		{"it is being deleted", running(func(o *outcome) { o.deleting = true }), all, false, true, false, v1.ReasonDeleting, nil, 0},
 	} {
 		status, again := statusOf(newMemcached(), test.outcome, test.pods, noon)
@@ -284,10 +289,20 @@ func TestValidate(t *testing.T) {
 		{"a name that is too long", "metadata.name", with(func(mc *v1.Memcached) { mc.Name = strings.Repeat("a", 53) })},
 		{"a wrong one that is going", "", with(func(mc *v1.Memcached) { mc.Spec.Size, mc.DeletionTimestamp = new(int32(101)), new(metav1.Now()) })},
 	} {
-		_, err := validate(t.Context(), webhook.Request[*v1.Memcached]{Object: test.mc})
+		_, err := validate(t.Context(), webhook.Request[*v1.Memcached]{Object: test.mc, Old: newMemcached(func(mc *v1.Memcached) { mc.Spec.Image = "before" })})
 		if (err != nil) != (test.field != "") || err != nil && !strings.HasPrefix(err.Error(), test.field+":") {
 			t.Errorf("%s: got %v, want an error about %q", test.why, err, test.field)
 		}
+	}
+}
+
+// What was let in before there were webhooks can still be labelled.
+func TestValidateLeavesAloneWhatDoesNotChange(t *testing.T) {
+	wrong := newMemcached(func(mc *v1.Memcached) { mc.Spec.Size = new(int32(101)) })
+	labelled := wrong.DeepCopy()
+	labelled.Labels = map[string]string{"a": "b"}
+	if _, err := validate(t.Context(), webhook.Request[*v1.Memcached]{Object: labelled, Old: wrong}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -55,7 +55,7 @@ func (r *reconciler) reconcile(ctx context.Context, mc *v1.Memcached) (setpoint.
 		}
 		*want.into = became
 	}
-	if o.set.standing == own || o.set.standing == ending {
+	if set.UID != "" {
 		o.nodes = set
 	}
 	again, err := r.report(ctx, mc, o)
@@ -90,14 +90,15 @@ func (r *reconciler) ensure(ctx context.Context, mc *v1.Memcached, want client.O
 		err = r.client.Apply(ctx, want, client.ForceOwnership, client.IfUnchanged)
 		if err == nil {
 			r.events.Eventf(mc, event.Normal, kind+"Created", "Create", "Created %s %q", kind, want.GetName())
-			return child{kind: kind}, nil
+			return child{kind: kind, there: true}, nil
 		}
 		want.SetResourceVersion("")
 		if apierrors.IsConflict(err) { // there is one that the cache does not have yet
 			err = r.client.Get(ctx, client.KeyOf(want), have, client.Live)
 		}
 	}
-	if err == nil {
+	there := err == nil
+	if there {
 		switch s := standingOf(have, mc); s {
 		case strange:
 			return child{kind: kind, standing: s, problem: problemOf(kind, have)}, nil
@@ -112,9 +113,9 @@ func (r *reconciler) ensure(ctx context.Context, mc *v1.Memcached, want client.O
 	}
 	if (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		problem := fmt.Sprintf("The server does not accept %s %q; change the Memcached, or what forbids it: %v", kind, want.GetName(), err)
-		return child{kind: kind, standing: rejected, problem: problem, err: err}, nil
+		return child{kind: kind, standing: rejected, there: there, problem: problem, err: err}, nil
 	}
-	return child{kind: kind}, err
+	return child{kind: kind, there: there}, err
 }
 
 // overwrite replaces the lists in an object's spec as a whole. An apply that brings back an item which somebody changed in

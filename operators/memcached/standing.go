@@ -40,6 +40,8 @@ func standingOf(obj client.Object, mc *v1.Memcached) standing {
 type child struct {
 	kind     string
 	standing standing
+	// there: it exists, is the Memcached's, and stays, though perhaps not as wanted.
+	there bool
 	// problem says for people why it is strange or rejected.
 	problem string
 	// err is the server's answer when it was rejected.
@@ -62,7 +64,7 @@ type outcome struct {
 	service  child
 	budget   child
 	set      child
-	// nodes is the StatefulSet as it is now, nil when there is none of the Memcached's own.
+	// nodes is the StatefulSet whose Pods are the nodes, nil when there is none of the Memcached's own.
 	nodes *appsv1.StatefulSet
 }
 

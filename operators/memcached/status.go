@@ -52,8 +52,7 @@ func statusOf(mc *v1.Memcached, o outcome, pods []corev1.Pod, now time.Time) (v1
 // available reports whether clients are served: they find the nodes, and no more than one of them is not ready.
 func available(mc *v1.Memcached, o outcome, ready int32) bool {
 	size := *complete(mc.Spec).Size
-	return !o.deleting && o.service.standing == own && o.set.standing != strange &&
-		(size == 0 || ready >= max(size-1, 1))
+	return !o.deleting && o.service.there && (size == 0 && o.set.there || size > 0 && ready >= max(size-1, 1))
 }
 
 // verdict is why the conditions of a Memcached are what they are.
