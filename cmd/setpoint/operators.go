@@ -15,11 +15,11 @@ import (
 // operatorGrace is what running reconciles get when the plane stops. It is short, since the plane's content goes anyway.
 const operatorGrace = 300 * time.Millisecond
 
-// selectOperators returns the operators that --operators names.
+// selectOperators returns the operators that --operators names. All are those that take no place of Kubernetes' own.
 func selectOperators(all []catalog.Operator, names []string) ([]catalog.Operator, error) {
 	switch {
 	case slices.Equal(names, []string{"all"}):
-		return all, nil
+		return slices.DeleteFunc(slices.Clone(all), func(o catalog.Operator) bool { return o.Replaces != "" }), nil
 	case slices.Equal(names, []string{"none"}):
 		return nil, nil
 	case len(names) == 0:

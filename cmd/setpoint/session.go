@@ -153,6 +153,11 @@ func (u *session) startPlane(ctx context.Context) (err error) {
 		Nodes:  node.Config{Count: u.options.nodes, NoScheduler: u.options.node == "none"},
 		Logger: u.logger.With("part", "plane"),
 	}
+	for _, o := range u.operators {
+		if o.Replaces != "" {
+			config.Controllers = append(config.Controllers, "-"+o.Replaces)
+		}
+	}
 	if u.plane, err = plane.New(config); err != nil {
 		return err
 	}

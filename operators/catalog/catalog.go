@@ -23,6 +23,9 @@ const Namespace = "setpoint-system"
 type Operator struct {
 	Name    string
 	Summary string // what it does, in a line
+	// Replaces is the controller of Kubernetes that must not run beside the operator, by the name that the controller
+	// manager knows; empty for most.
+	Replaces string
 	// Cleanup removes all that the operator made from objects whose name contains filter, while it does not run. The
 	// client must have no cache. Nil: deleting the operator's objects does that.
 	Cleanup func(ctx context.Context, c *client.Client, filter string) error

@@ -10,11 +10,12 @@ import (
 	"github.com/setpoint-dev/setpoint/operators/foo"
 	"github.com/setpoint-dev/setpoint/operators/memcached"
 	"github.com/setpoint-dev/setpoint/operators/reload"
+	"github.com/setpoint-dev/setpoint/operators/replicaset"
 )
 
 // All returns the operators by name, with their default options.
 func All() []Operator {
-	return []Operator{newExpose(), newFoo(), newMemcached(), newReload()}
+	return []Operator{newExpose(), newFoo(), newMemcached(), newReload(), newReplicaSet()}
 }
 
 func newExpose() Operator {
@@ -71,5 +72,14 @@ func newReload() Operator {
 			}
 			return reload.Setup(m, o)
 		},
+	}
+}
+
+func newReplicaSet() Operator {
+	return Operator{
+		Name: replicaset.Name, Summary: "keeps the Pods of ReplicaSets, in place of Kubernetes' own controller",
+		Replaces: "replicaset",
+		rbac:     replicaset.RBAC(), addToScheme: replicaset.AddToScheme,
+		setup: func(m *setpoint.Manager, _ string) error { return replicaset.Setup(m) },
 	}
 }
