@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/operators/reload"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
@@ -637,5 +638,64 @@ func TestReloadNamespacesAndLabels(t *testing.T) {
 		}) {
 			r.Error("it asked for what is outside")
 		}
+	})
+}
+
+// A Job whose Pods have ended is not run again unless that is asked for; then a copy of it runs.
+func TestReloadFinishedJobs(t *testing.T) {
+	inReloads(t, func(r *reloads) {
+		r.create(configMap("app", "1"))
+		_, _, _, cron, job := workloads()
+		again := job.DeepCopy()
+		again.Name = "again"
+		again.Annotations[reload.Rerun] = "true"
+		cron.Annotations = map[string]string{reload.ConfigMaps: "app"}
+		for _, j := range []*batchv1.Job{job, again} {
+			j.Spec.Template.Annotations = nil // they end at once
+			r.create(j)
+			planetest.Wait(r, r.p, j, func(j *batchv1.Job) bool { return j.Status.Succeeded == 1 })
+		}
+		r.create(cron)
+		r.start("only", reload.Options{})
+		r.remembered(job, again, cron)
+		r.set("app", "2")
+		awaitEvent(r, r.p, func(e *eventsv1.Event) bool { return e.Reason == "Reloaded" && e.Regarding.Name == "again" })
+		time.Sleep(time.Minute)
+		r.set("app", "3")
+		time.Sleep(time.Minute)
+		var jobs batchv1.JobList
+		if err := r.user.List(r.Context(), &jobs, client.InNamespace("default")); err != nil {
+			r.Fatal(err)
+		}
+		runs := map[string]int{}
+		for i := range jobs.Items {
+			j := &jobs.Items[i]
+			if ref := metav1.GetControllerOf(j); ref != nil {
+				runs[ref.Name]++
+			}
+			if j.Status.Succeeded != 1 {
+				r.Errorf("Job %s has not succeeded: %+v", j.Name, j.Status)
+			}
+		}
+		if !maps.Equal(runs, map[string]int{"again": 2}) || len(jobs.Items) != 4 {
+			r.Errorf("ran again: %v, %d Jobs in all", runs, len(jobs.Items))
+		}
+	})
+}
+
+// What changes while a workload is paused rolls it once when that ends.
+func TestReloadPausedWorkload(t *testing.T) {
+	inReloads(t, func(r *reloads) {
+		d := web("web", reload.Auto, "true")
+		r.create(configMap("web", "1"), d)
+		r.start("only", reload.Options{})
+		r.remembered(d)
+		r.annotate(d, setpoint.PausedAnnotation, "true")
+		r.set("web", "2")
+		r.stays(d, 1, "it is paused")
+		r.set("web", "3")
+		r.annotate(d, setpoint.PausedAnnotation, "")
+		r.rolled(d, 2)
+		r.stays(d, 2, "two changes while it was paused")
 	})
 }

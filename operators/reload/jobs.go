@@ -34,15 +34,18 @@ const (
 // deletes its Pods and starts others, while those that succeeded still count.
 func decideJob(job *batchv1.Job, rerun bool) jobAction {
 	switch {
-	case jobIs(job, batchv1.JobComplete), jobIs(job, batchv1.JobFailed):
-		if rerun {
-			return jobRerun
-		}
+	case finished(job) && rerun:
+		return jobRerun
+	case finished(job):
 		return jobNote
 	case job.Spec.Suspend != nil && *job.Spec.Suspend:
 		return jobNote
 	}
 	return jobRestart
+}
+
+func finished(job *batchv1.Job) bool {
+	return jobIs(job, batchv1.JobComplete) || jobIs(job, batchv1.JobFailed)
 }
 
 // jobIs reports whether a Job has that condition.
@@ -77,7 +80,7 @@ func (r *reconciler) rollJob(ctx context.Context, p *pass, next *memory) (done b
 func (r *reconciler) resume(ctx context.Context, p *pass) (setpoint.Result, error) {
 	job := p.Object.(*batchv1.Job)
 	suspended := job.Spec.Suspend != nil && *job.Spec.Suspend
-	if suspended && !(jobIs(job, batchv1.JobSuspended) && job.Status.Active == 0) {
+	if suspended && !finished(job) && !(jobIs(job, batchv1.JobSuspended) && job.Status.Active == 0) {
 		return setpoint.Result{}, nil // its status will change
 	}
 	next := p.next()
@@ -135,14 +138,14 @@ func runOf(cron *batchv1.CronJob, name string) *batchv1.Job {
 	return job
 }
 
-// rerunOf returns a Job like a finished one, which controls it.
-func rerunOf(finished *batchv1.Job, name string) *batchv1.Job {
+// rerunOf returns a Job like a finished one, the pattern, which controls it.
+func rerunOf(pattern *batchv1.Job, name string) *batchv1.Job {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: finished.Namespace, Name: name, Labels: withoutJobLabels(finished.Labels),
-			OwnerReferences: []metav1.OwnerReference{controllerRef(finished, "Job")},
+			Namespace: pattern.Namespace, Name: name, Labels: withoutJobLabels(pattern.Labels),
+			OwnerReferences: []metav1.OwnerReference{controllerRef(pattern, "Job")},
 		},
-		Spec: *finished.Spec.DeepCopy(),
+		Spec: *pattern.Spec.DeepCopy(),
 	}
 	job.Spec.Selector, job.Spec.ManualSelector, job.Spec.Suspend = nil, nil, nil
 	job.Spec.Template.Labels = withoutJobLabels(job.Spec.Template.Labels)

@@ -85,7 +85,7 @@ func (o *Options) AddFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.AutoAll, "auto-all", o.AutoAll, "follow all that any workload's Pod template refers to, without an annotation")
 	fs.BoolVar(&o.OnCreate, "on-create", o.OnCreate, "roll when a source comes into being")
 	fs.BoolVar(&o.OnDelete, "on-delete", o.OnDelete, "roll when a source is deleted")
-	fs.DurationVar(&o.Window, "window", o.window(), "wait so long after a change for further ones, to roll once for all of them")
+	fs.DurationVar(&o.Window, "window", o.window(), "wait so long after a change for further ones, to roll once for all of them; negative: not at all")
 	fs.IntVar(&o.MaxRolling, "max-rolling", o.MaxRolling, "let at most so many rolled workloads be unfinished at once; 0: any number")
 	fs.DurationVar(&o.RollingTimeout, "rolling-timeout", o.rollingTimeout(), "an unfinished rollout counts no longer than this")
 	fs.BoolVar(&o.DryRun, "dry-run", o.DryRun, "only say by Events and in the log what would be rolled")

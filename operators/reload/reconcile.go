@@ -185,8 +185,7 @@ func thisSecond() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(
 
 // due rolls the workload when its time has come.
 func (r *reconciler) due(ctx context.Context, p *pass) (setpoint.Result, error) {
-	began := r.notes.first(p.req, time.Now())
-	if wait := max(time.Until(began.Add(p.policy.window)), time.Until(p.before.rolledAt().Add(p.policy.pause))); wait > 0 {
+	if wait := r.wait(p); wait > 0 {
 		return setpoint.Result{RequeueAfter: wait}, nil
 	}
 	if corrected, err := r.confirm(ctx, p); err != nil {
@@ -205,6 +204,9 @@ func (r *reconciler) due(ctx context.Context, p *pass) (setpoint.Result, error) 
 	next := p.next()
 	next.Rolled = new(thisSecond())
 	done, result, err := r.roll(ctx, p, next)
+	if err != nil && ctx.Err() == nil {
+		r.events.Eventf(p.Object, event.Warning, "ReloadFailed", "Reload", "Rolling it, since %s, failed and is tried again: %v", describe(p.changes), err)
+	}
 	if !done {
 		r.budget.finished(r.kind, p.req)
 		return result, err
@@ -212,6 +214,14 @@ func (r *reconciler) due(ctx context.Context, p *pass) (setpoint.Result, error) 
 	r.notes.settle(p.req)
 	r.report(ctx, p)
 	return result, err
+}
+
+// wait returns how long to wait for further changes, and for the end of the pause after the last rollout. That was taken by
+// another replica's clock, perhaps, so the pause counts from now at the latest.
+func (r *reconciler) wait(p *pass) time.Duration {
+	window := time.Until(r.notes.first(p.req, time.Now()).Add(p.policy.window))
+	pause := min(time.Until(p.before.rolledAt().Add(p.policy.pause)), p.policy.pause)
+	return max(window, pause)
 }
 
 // roll makes the Pods of the workload start anew, and remembers what for. It reports whether it did.
@@ -226,15 +236,23 @@ func (r *reconciler) roll(ctx context.Context, p *pass, next *memory) (done bool
 		}
 	case "Rollout":
 		if p.policy.restart {
-			next.Restart, stamp = next.Rolled.Format(time.RFC3339), p.stamp()
+			next.Restart, stamp = restartAfter(p.before.Restart, next.Rolled.Time), p.stamp()
 		}
 	}
 	result, err = r.apply(ctx, p, next, stamp)
 	return err == nil && !result.Requeue, result, err
 }
 
-// apply writes the operator's fields of the workload at once, unless it has changed since it was read; then it asks for
-// another reconcile. A dry run only notes what would be remembered.
+// restartAfter returns the spec.restartAt of a restart now, which is another one than that of the last restart.
+func restartAfter(last string, now time.Time) string {
+	if at := now.Format(time.RFC3339); at != last {
+		return at
+	}
+	return now.Add(time.Second).Format(time.RFC3339)
+}
+
+// apply writes the operator's fields of the workload at once, unless it has changed or gone since it was read; then it asks
+// for another reconcile. A dry run only notes what would be remembered.
 func (r *reconciler) apply(ctx context.Context, p *pass, m *memory, stamp string) (setpoint.Result, error) {
 	if r.options.DryRun {
 		r.notes.setDryMemory(p.req, m)
@@ -245,15 +263,10 @@ func (r *reconciler) apply(ctx context.Context, p *pass, m *memory, stamp string
 		return setpoint.Result{}, err
 	}
 	err = r.client.Apply(ctx, document, client.ForceOwnership, client.IfUnchanged)
-	return setpoint.Result{Requeue: apierrors.IsConflict(err)}, ignoreRace(err)
-}
-
-// ignoreRace returns nil for an error that says that the object is gone or has changed.
-func ignoreRace(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return setpoint.Result{Requeue: true}, nil
 	}
-	return client.IgnoreNotFound(err)
+	return setpoint.Result{}, err
 }
 
 // report tells of a rollout.
