@@ -50,7 +50,7 @@ func TestCommandLine(t *testing.T) {
 		{line: "version now", code: 2, err: `takes no argument, but was given "now"`},
 		{line: "up --no-such-flag", code: 2, err: "Run 'setpoint up --help'"},
 		{line: "up --nodes many", code: 2, err: "--nodes"},
-		{line: "up --listen 6443 --nodes 0 --node real --operators foo,bar", code: 2, err: `there is no operator "bar"; there are foo`},
+		{line: "up --listen 6443 --nodes 0 --node real --operators foo,bar", code: 2, err: `there is no operator "bar"; there are expose, foo, memcached, reload, replicaset`},
 		{line: "up -f no/such/file", code: 1, err: "no/such/file"},
 		{line: "kubectl get pods", code: 1, err: "no plane is running; start one with 'setpoint up'"},
 		{line: "kubectl --help", out: "kubectl controls"},
