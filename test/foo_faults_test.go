@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,10 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
+	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/condition"
+	"github.com/setpoint-dev/setpoint/lease"
+	"github.com/setpoint-dev/setpoint/operators/foo"
 	"github.com/setpoint-dev/setpoint/operators/foo/v1alpha1"
 	"github.com/setpoint-dev/setpoint/owner"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
@@ -22,28 +29,14 @@ import (
 // The tests of this file are about what is wrong with the sample controller that others show, one fault each. They run in
 // virtual time.
 
-// foos is a plane with the Foo operator, and a user of it.
-type foos struct {
-	*testing.T
-	planetest.Cluster
-	user *client.Client
-	sent *requestLog
-}
-
-func withFoos(t *testing.T, test func(f *foos)) {
+// withFoos runs a test on a plane with the Foo operator.
+func withFoos(t *testing.T, test func(f *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := planetest.New(t)
 		user, sent := startFoo(t, p)
-		test(&foos{T: t, Cluster: p, user: user, sent: sent})
+		test(&scene{T: t, Cluster: p, user: user, sent: sent})
 	})
-}
-
-func (f *foos) create(obj client.Object) {
-	f.Helper()
-	if err := f.user.Create(f.Context(), obj); err != nil {
-		f.Fatal(err)
-	}
 }
 
 func deploymentNamed(name string) *appsv1.Deployment {
@@ -52,7 +45,7 @@ func deploymentNamed(name string) *appsv1.Deployment {
 
 // A Foo without a deploymentName is dropped in silence. Here it has a Deployment of its own name.
 func TestFooFaultEmptyNameIsDropped(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		f.create(newFoo("web", 1))
 		planetest.Wait(f.T, f, deploymentNamed("web"), func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 1 })
 	})
@@ -60,7 +53,7 @@ func TestFooFaultEmptyNameIsDropped(t *testing.T) {
 
 // A new deploymentName leaves the old Deployment running. Here it goes once the new one is there.
 func TestFooFaultRenamingOrphans(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		web := newFoo("web", 1)
 		f.create(web)
 		old := planetest.Wait(f.T, f, deploymentNamed("web"), exists)
@@ -72,7 +65,7 @@ func TestFooFaultRenamingOrphans(t *testing.T) {
 
 // An update with a new object takes away what others have written. Here it stays.
 func TestFooFaultUpdateClobbersOthers(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		web := newFoo("web", 1)
 		f.create(web)
 		child := planetest.Wait(f.T, f, deploymentNamed("web"), exists)
@@ -87,7 +80,7 @@ func TestFooFaultUpdateClobbersOthers(t *testing.T) {
 
 // Each pass writes the status and an Event. Here passes that change nothing send nothing.
 func TestFooFaultWritesOnEachPass(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		web := newFoo("web", 1)
 		f.create(web)
 		planetest.Wait(f.T, f, web, available)
@@ -108,7 +101,7 @@ func TestFooFaultWritesOnEachPass(t *testing.T) {
 // An owner counts by its kind's name alone, so that a Foo of another group owns the Deployment, and so does one that is
 // gone. Here only the UID counts.
 func TestFooFaultOwnerByKind(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		web := newFoo("web", 1)
 		stranger := deploymentOf("web", []metav1.OwnerReference{{
 			APIVersion: "example.com/v1", Kind: "Foo", Name: "web", UID: types.UID("of-another-group"), Controller: new(true),
@@ -120,9 +113,7 @@ func TestFooFaultOwnerByKind(t *testing.T) {
 		if *got.Spec.Replicas != 1 || got.Spec.Template.Spec.Containers[0].Image != "c" || owner.ControllerOf(got).UID != "of-another-group" {
 			f.Errorf("it was taken over: %+v", got.Spec)
 		}
-		if err := f.user.Delete(f.Context(), got); err != nil {
-			f.Fatal(err)
-		}
+		f.remove(got)
 		planetest.Wait(f.T, f, web, available)
 	})
 }
@@ -147,7 +138,7 @@ func nameTaken(f *v1alpha1.Foo) bool {
 // A Deployment that is somebody else's is an error that is tried again for ever. Here it is said once, costs nothing, and
 // is over when the other one goes.
 func TestFooFaultEndlessRetry(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		stranger := deploymentOf("web", nil)
 		f.create(stranger)
 		web := newFoo("web", 1)
@@ -164,9 +155,7 @@ func TestFooFaultEndlessRetry(t *testing.T) {
 				f.Errorf("while it waits it asked for %s", line)
 			}
 		}
-		if err := f.user.Delete(f.Context(), stranger); err != nil {
-			f.Fatal(err)
-		}
+		f.remove(stranger)
 		planetest.Wait(f.T, f, web, available)
 	})
 }
@@ -174,7 +163,7 @@ func TestFooFaultEndlessRetry(t *testing.T) {
 // Only the number of replicas is looked at. Here an image that somebody changed comes back, and so does the label by which
 // people find it.
 func TestFooFaultOnlyReplicasHeal(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		f.create(newFoo("web", 1))
 		child := planetest.Wait(f.T, f, deploymentNamed("web"), exists)
 		label := child.Labels["app.kubernetes.io/instance"]
@@ -190,7 +179,7 @@ func TestFooFaultOnlyReplicasHeal(t *testing.T) {
 
 // There are no conditions and no observedGeneration. Here no status claims of a generation what is not so yet.
 func TestFooFaultNoConditions(t *testing.T) {
-	withFoos(t, func(f *foos) {
+	withFoos(t, func(f *scene) {
 		web := newFoo("web", 1)
 		f.create(web)
 		planetest.Wait(f.T, f, web, available)
@@ -202,5 +191,59 @@ func TestFooFaultNoConditions(t *testing.T) {
 			}
 			return ready && *foo.Spec.Replicas == 4
 		})
+	})
+}
+
+// TestFooRole: the operator can do all of its work with the rights of its manifest, and needs each of them.
+func TestFooRole(t *testing.T) {
+	// This right is for servers that mind who blocks a deletion, as planes do not.
+	blocking := "- apiGroups: [sample.setpoint.dev]\n  resources: [foos/finalizers]\n  verbs: [update]\n"
+	rbac := strings.Replace(foo.RBAC(), blocking, "", 1)
+	if rbac == foo.RBAC() {
+		t.Fatal("the manifest has no rule about foos/finalizers any more: neither should this test")
+	}
+	eachRuleNeeded(t, rbac, func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
+		scheme := runtime.NewScheme()
+		if err := errors.Join(clientgoscheme.AddToScheme(scheme), foo.AddToScheme(scheme)); err != nil {
+			t.Fatal(err)
+		}
+		planetest.Apply(t, p, "../operators/foo/manifests/sample.setpoint.dev_foos.yaml")
+		user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: scheme, FieldOwner: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		operator.Wrap(anotherFirst(t, user, deploymentOf("web", nil), "POST /apis/apps/v1/namespaces/default/deployments"))
+		m, err := setpoint.NewManager(setpoint.Config{
+			REST: operator, Scheme: scheme, FieldOwner: "setpoint-foo", Seed: 1,
+			LeaderElection: &lease.Config{Namespace: "setpoint-system", Name: "setpoint-foo"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := foo.Setup(m); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, m)
+		web := newFoo("web", 1)
+		if err := user.Create(t.Context(), web); err != nil {
+			t.Fatal(err)
+		}
+		planetest.Wait(t, p, web, nameTaken) // by one that the cache did not know
+		for range 3 {
+			before := planetest.Wait(t, p, deploymentNamed("web"), exists)
+			if err := user.Delete(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			planetest.Wait(t, p, deploymentNamed("web"), func(d *appsv1.Deployment) bool { return d.UID != before.UID })
+		}
+		// What was created several times is one Event, of a series.
+		awaitEvent(t, p, func(e *eventsv1.Event) bool {
+			return e.Regarding.UID == web.UID && e.Reason == "DeploymentCreated" && e.Series != nil
+		})
+		if err := user.Patch(t.Context(), web, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"deploymentName":"other"}}`))); err != nil {
+			t.Fatal(err)
+		}
+		planetest.WaitGone(t, p, deploymentNamed("web"))
+		planetest.Wait(t, p, web, available)
 	})
 }

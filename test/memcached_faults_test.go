@@ -31,19 +31,38 @@ import (
 // The tests of this file are about what is wrong with the Memcached operators that others show as an example, one fault
 // each, and about strangers and failures. They run in virtual time.
 
-// caching is a plane with the kind Memcached, and a user of it.
-type caching struct {
+// scene is a plane with a user, and the requests that an operator sent.
+type scene struct {
 	*testing.T
 	planetest.Cluster
 	user *client.Client
 	sent *requestLog
 }
 
+func (s *scene) create(obj client.Object) {
+	s.Helper()
+	if err := s.user.Create(s.Context(), obj); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// remove deletes an object and waits until it is gone.
+func (s *scene) remove(obj client.Object) {
+	s.Helper()
+	if err := s.user.Delete(s.Context(), obj); err != nil {
+		s.Fatal(err)
+	}
+	planetest.WaitGone(s.T, s, obj)
+}
+
+// caching is a scene with the kind Memcached.
+type caching struct{ *scene }
+
 func withMemcached(t *testing.T, test func(c *caching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := planetest.New(t)
-		test(&caching{T: t, Cluster: p, user: installMemcached(t, p), sent: &requestLog{}})
+		test(&caching{&scene{T: t, Cluster: p, user: installMemcached(t, p), sent: &requestLog{}}})
 	})
 }
 
@@ -55,13 +74,6 @@ func (c *caching) start(wrap ...func(http.RoundTripper) http.RoundTripper) (stop
 		config.Wrap(w)
 	}
 	return begin(c.T, newMemcachedManager(c.T, config, ""))
-}
-
-func (c *caching) create(obj client.Object) {
-	c.Helper()
-	if err := c.user.Create(c.Context(), obj); err != nil {
-		c.Fatal(err)
-	}
 }
 
 // settle waits until a Memcached is what its present spec asks for.
@@ -123,10 +135,7 @@ func TestMemcachedFaultStatusConflicts(t *testing.T) {
 		mc = c.settle(mc)
 		mergePatch(c.T, c.user, mc, `{"spec":{"size":5,"image":"memcached:1.6.40"}}`)
 		mc = c.settle(mc)
-		if err := c.user.Delete(c.Context(), mc); err != nil {
-			c.Fatal(err)
-		}
-		planetest.WaitGone(c.T, c, mc)
+		c.remove(mc)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(refused) > 0 {
@@ -163,10 +172,7 @@ func TestMemcachedFaultDroppedErrors(t *testing.T) {
 		mc := newMemcached("web", 1)
 		c.create(mc)
 		mc = c.settle(mc)
-		if err := c.user.Delete(c.Context(), mc); err != nil {
-			c.Fatal(err)
-		}
-		planetest.WaitGone(c.T, c, mc)
+		c.remove(mc)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, write := range []string{
@@ -329,10 +335,7 @@ func TestMemcachedFaultTooManyWrites(t *testing.T) {
 		mergePatch(c.T, c.user, mc, `{"spec":{"size":2}}`)
 		mc = c.settle(mc)
 		c.expectWrites("scaled", 5, "PATCH statefulsets/web")
-		if err := c.user.Delete(c.Context(), mc); err != nil {
-			c.Fatal(err)
-		}
-		planetest.WaitGone(c.T, c, mc)
+		c.remove(mc)
 		c.expectWrites("deleted", 5, "DELETE services/web", "DELETE statefulsets/web", "PATCH memcacheds/web")
 	})
 }
@@ -397,9 +400,7 @@ func TestMemcachedLeavesStrangersAlone(t *testing.T) {
 			}
 		}
 		for _, obj := range strangers {
-			if err := c.user.Delete(c.Context(), obj); err != nil {
-				c.Fatal(err)
-			}
+			c.remove(obj)
 		}
 		c.settle(mc)
 	})
@@ -421,10 +422,15 @@ func TestMemcachedSaysWhatIsRefused(t *testing.T) {
 		if d, _ := condition.Get(mc.Status.Conditions, cachev1.ConditionDegraded); !strings.Contains(d.Message, "exceeded quota") {
 			c.Errorf("it does not say why: %s", d.Message)
 		}
-		if err := c.user.Delete(c.Context(), quota); err != nil {
-			c.Fatal(err)
+		c.remove(quota)
+		mc = planetest.WaitFor(c.T, c, time.Hour, mc, settled)
+
+		// A change that is refused leaves the nodes as they are, and the status says both.
+		mergePatch(c.T, c.user, mc.DeepCopy(), `{"spec":{"resources":{"requests":{"memory":"2Gi"},"limits":{"memory":"1Gi"}}}}`)
+		mc = c.degraded(mc, cachev1.ReasonRejected)
+		if !condition.IsTrue(mc.Status.Conditions, cachev1.ConditionAvailable) || len(mc.Status.Nodes) != 1 {
+			c.Errorf("a node serves on, but the status is %+v", mc.Status)
 		}
-		planetest.WaitFor(c.T, c, time.Hour, mc, settled)
 	})
 }
 
