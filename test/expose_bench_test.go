@@ -15,56 +15,72 @@ import (
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
-// BenchmarkExpose5000Services measures what one change costs where there are many Services: requests and time until all that
-// it bears on has its URL. Plane and operator share the processors.
-func BenchmarkExpose5000Services(b *testing.B) {
-	const services = 5000
-	for range b.N {
-		e := newExposing(b, planetest.New(b))
-		config := settings("setpoint-system", "domain: example.com")
-		e.create(config)
-		for i := range services {
-			e.create(exposedService(fmt.Sprintf("web-%04d", i)))
-		}
-		sent := &requestLog{}
-		measure := func(what string, count int, act func(), done func(*corev1.Service) bool) {
-			sent.take()
-			start := time.Now()
-			act()
-			e.count(count, done)
-			took := time.Since(start)
-			kinds := map[string]int{}
-			lines := sent.take()
-			for _, line := range lines {
-				verb, path, _ := strings.Cut(line, " ")
-				parts := strings.Split(path, "/")
-				for _, kind := range []string{"services", "ingresses", "events", "leases", "configmaps", "nodes", "httproutes"} {
-					if strings.Contains(path, "/"+kind) {
-						parts = []string{kind}
-					}
-				}
-				kinds[verb+" "+parts[len(parts)-1]]++
+// BenchmarkExpose measures what one change costs where there are many Services: requests, and time until all that it bears on
+// has its URL. Plane and operator share the processors.
+func BenchmarkExpose(b *testing.B) {
+	for _, services := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) {
+			for range b.N {
+				exposeMany(b, services)
 			}
-			var memory runtime.MemStats
-			runtime.ReadMemStats(&memory)
-			b.Logf("%s: %v, %d requests: %v; heap of operator and plane %d MB", what, took.Round(time.Millisecond), len(lines), kinds, memory.HeapAlloc>>20)
-			b.ReportMetric(took.Seconds(), strings.ReplaceAll(what, " ", "-")+"-s")
-		}
-		at := func(domain string) func(*corev1.Service) bool {
-			return func(s *corev1.Service) bool {
-				return s.Annotations[urlAnnotation] == "http://"+s.Name+".default."+domain
-			}
-		}
-		measure("all new", services, func() { e.start("one", expose.Options{}, sent.wrap) }, at("example.com"))
-		measure("one Service changed", 1, func() {
-			e.annotate(exposedService("web-0000"), "fabric8.io/host.name", "shop")
-		}, func(s *corev1.Service) bool { return s.Annotations[urlAnnotation] == "http://shop.default.example.com" })
-		e.annotate(exposedService("web-0000"), "fabric8.io/host.name", "")
-		e.count(services, at("example.com"))
-		measure("configuration changed", services, func() {
-			change(e, config, func(cm *corev1.ConfigMap) { cm.Data["config.yml"] = "domain: example.org" })
-		}, at("example.org"))
+		})
 	}
+}
+
+func exposeMany(b *testing.B, services int) {
+	e := newExposing(b, planetest.New(b))
+	config := settings("setpoint-system", "domain: example.com")
+	e.create(config)
+	for i := range services {
+		e.create(exposedService(fmt.Sprintf("web-%04d", i)))
+	}
+	sent := &requestLog{}
+	measure := func(what string, act func()) {
+		sent.take()
+		start := time.Now()
+		act()
+		took := time.Since(start)
+		requests := map[string]int{}
+		for _, line := range sent.take() {
+			requests[kindOfRequest(line)]++
+		}
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		b.Logf("%s: %v; requests: %v; heap of operator and plane %d MB", what, took.Round(time.Millisecond), requests, memory.HeapAlloc>>20)
+		b.ReportMetric(took.Seconds(), strings.ReplaceAll(what, " ", "-")+"-s")
+	}
+	everywhere := func(domain string) {
+		e.count(services, func(s *corev1.Service) bool {
+			return s.Annotations[urlAnnotation] == "http://"+s.Name+".default."+domain
+		})
+	}
+	measure("all new", func() {
+		e.start("one", expose.Options{}, sent.wrap)
+		everywhere("example.com")
+	})
+	one := exposedService("web-0000")
+	measure("one Service changed", func() {
+		e.annotate(one, "fabric8.io/host.name", "shop")
+		e.reached(one, "http://shop.default.example.com")
+	})
+	e.annotate(one, "fabric8.io/host.name", "")
+	e.reached(one, "http://web-0000.default.example.com")
+	measure("configuration changed", func() {
+		change(e, config, func(cm *corev1.ConfigMap) { cm.Data["config.yml"] = "domain: example.org" })
+		everywhere("example.org")
+	})
+}
+
+// kindOfRequest returns the method and the resource of a line of a requestLog.
+func kindOfRequest(line string) string {
+	verb, path, _ := strings.Cut(line, " ")
+	for part := range strings.SplitSeq(path, "/") {
+		switch part {
+		case "services", "ingresses", "events", "leases", "configmaps", "nodes", "httproutes":
+			return verb + " " + part
+		}
+	}
+	return verb + " discovery"
 }
 
 // count waits until a condition holds for so many Services of the namespace default.

@@ -24,7 +24,7 @@ import (
 func TestExposeFault02CrashBetweenIngressAndURL(t *testing.T) {
 	inExposing(t, func(e *exposing) {
 		way := &switched{}
-		stop := e.start("first", inExample, way.wrap, cutAfter(way, http.MethodPatch, "/ingresses/web"))
+		stop := e.start("first", inExample, way.wrap, cutBefore(way, http.MethodPatch, "/services/web"))
 		web := exposedService("web")
 		e.create(web)
 		e.routed("web", map[string]string{"web.default.example.com/": "web"})

@@ -13,6 +13,23 @@ import (
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
+// The example does what its comments say.
+func TestExposeExample(t *testing.T) {
+	inExposing(t, func(e *exposing) {
+		planetest.Apply(e, e.p, "../operators/expose/example")
+		e.start("one", expose.Options{})
+		e.reached(serviceWith("web"), "https://web-default.example.com")
+		i := e.routed("web", map[string]string{"web-default.example.com/": "web"})
+		if i.Annotations["cert-manager.io/cluster-issuer"] != "letsencrypt" || i.Annotations["nginx.ingress.kubernetes.io/proxy-body-size"] != "8m" ||
+			len(i.Spec.TLS) != 1 || i.Spec.TLS[0].SecretName != "tls-web" {
+			e.Errorf("got %v and %+v", i.Annotations, i.Spec.TLS)
+		}
+		links := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "links"}}
+		want := map[string]string{"THEME": "dark", "WEB_URL": "https://web-default.example.com", "WEB_HOST": "web-default.example.com"}
+		planetest.Wait(e, e.p, links, func(cm *corev1.ConfigMap) bool { return cmp.Equal(want, cm.Data) })
+	})
+}
+
 func TestExposeNodePort(t *testing.T) {
 	inExposing(t, func(e *exposing) {
 		e.start("one", expose.Options{Config: expose.Config{Exposer: "NodePort", NodeIP: "192.0.2.1"}})

@@ -99,6 +99,7 @@ func TestExposeRole(t *testing.T) {
 		for i := range 5 { // faster than the cache follows
 			e.annotate(web, "fabric8.io/host.name", "web-"+strconv.Itoa(i))
 			e.annotate(route, "fabric8.io/host.name", "route-"+strconv.Itoa(i))
+			e.annotate(app, "expose.setpoint.dev/inject", "URL: web\nHOST_"+strconv.Itoa(i)+": web host")
 			time.Sleep(time.Second)
 		}
 		e.annotate(web, "fabric8.io/host.name", "")

@@ -232,7 +232,7 @@ func TestExposeScenario(t *testing.T) {
 		config := settings("setpoint-system", "domain: example.com")
 		e.create(config)
 		crash := &switched{}
-		stopFirst := e.start("first", expose.Options{}, crash.wrap, cutAfter(crash, http.MethodPatch, "/ingresses/api"))
+		stopFirst := e.start("first", expose.Options{}, crash.wrap, cutBefore(crash, http.MethodPatch, "/services/api"))
 		e.awaitLeader("first")
 		stopSecond := e.start("second", expose.Options{})
 
@@ -288,15 +288,14 @@ func TestExposeScenario(t *testing.T) {
 	})
 }
 
-// cutAfter cuts a way to the server right after the first request of a method to a path was answered.
-func cutAfter(way *switched, method, path string) func(http.RoundTripper) http.RoundTripper {
+// cutBefore cuts a way to the server when the first request of a method to a path is about to be sent.
+func cutBefore(way *switched, method, path string) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			response, err := next.RoundTrip(r)
 			if r.Method == method && strings.HasSuffix(r.URL.Path, path) {
 				way.cut.Store(true)
 			}
-			return response, err
+			return next.RoundTrip(r)
 		})
 	}
 }
@@ -370,6 +369,21 @@ func TestExposeHTTPRoute(t *testing.T) {
 			}
 		})
 		routed("web", "web.default.example.com")
+
+		// What no Gateway accepts leads nowhere.
+		route = routed("web", "web.default.example.com")
+		refused := route.DeepCopy()
+		refused.Object["status"] = map[string]any{"parents": []any{map[string]any{
+			"parentRef": map[string]any{"name": "public"}, "conditions": []any{map[string]any{
+				"type": "Accepted", "status": "False", "reason": "NotAllowedByListeners", "observedGeneration": route.GetGeneration(),
+			}},
+		}}}
+		if err := e.user.Status().Patch(e.Context(), refused, client.MergeFrom(route)); err != nil {
+			e.Fatal(err)
+		}
+		e.reached(web, "")
+		e.told(web, "NotAccepted", "NotAllowedByListeners")
+
 		e.annotate(web, exposeAnnotation, "")
 		planetest.WaitGone(e, e.p, routeNamed("web"))
 		e.reached(web, "")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	"sigs.k8s.io/yaml"
 )
@@ -70,17 +71,52 @@ type Config struct {
 	WatchCurrentNamespace any `json:"watch-current-namespace,omitempty"`
 }
 
-// parseConfig reads a configuration. A key that it does not know is a problem, but no error.
-func parseConfig(text string) (Config, []problem, error) {
+// parseConfig reads a configuration.
+func parseConfig(text string) (Config, error) {
 	var c Config
 	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
-		return Config{}, nil, fmt.Errorf("%s is no valid configuration: %w", configKey, err)
+		return Config{}, fmt.Errorf("%s is no valid configuration: %w", configKey, err)
 	}
-	var strict Config
-	if err := yaml.UnmarshalStrict([]byte(text), &strict); err != nil {
-		return c, []problem{{reasonInvalidConfig, fmt.Sprintf("%s: %v. The rest of it holds.", configKey, err)}}, nil
+	return c, nil
+}
+
+// judgeConfig says what is wrong with a configuration.
+func judgeConfig(text string) problems {
+	var wrong problems
+	if _, err := parseConfig(text); err != nil {
+		wrong.add(reasonInvalidConfig, "%v. All that it is for stays as it is.", err)
+	} else if err := yaml.UnmarshalStrict([]byte(text), &Config{}); err != nil {
+		wrong.add(reasonInvalidConfig, "%s: %v. The rest of it holds.", configKey, err)
 	}
-	return c, nil, nil
+	return wrong
+}
+
+// configs remembers what the configurations of namespaces say, since all that is reconciled asks.
+type configs struct {
+	mu    sync.Mutex
+	known map[string]knownConfig // by the namespace of the ConfigMap
+}
+
+type knownConfig struct {
+	text  string
+	c     Config
+	valid bool
+}
+
+// parse is parseConfig for the ConfigMap of a namespace.
+func (s *configs) parse(namespace, text string) (c Config, valid bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, found := s.known[namespace]
+	if !found || known.text != text {
+		c, err := parseConfig(text)
+		known = knownConfig{text, c, err == nil}
+		if s.known == nil {
+			s.known = map[string]knownConfig{}
+		}
+		s.known[namespace] = known
+	}
+	return known.c, known.valid
 }
 
 // with returns c with what o sets in its place. A boolean can only be switched on.

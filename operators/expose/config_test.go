@@ -5,26 +5,41 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestParseConfig(t *testing.T) {
-	c, wrong, err := parseConfig("domain: example.com\nexposer: Ingress\ntls-acme: true\nservices: [web]\nwatch-namespaces: a\nroute-use-path: false\n")
-	if want := (Config{Domain: "example.com", Exposer: "Ingress", TLSAcme: true, Services: []string{"web"}, WatchNamespaces: "a", RouteUsePath: false}); err != nil || len(wrong) > 0 || !reflect.DeepEqual(want, c) {
-		t.Errorf("got %+v, problems %v, error %v", c, wrong, err)
+	text := "domain: example.com\nexposer: Ingress\ntls-acme: true\nservices: [web]\nwatch-namespaces: a\nroute-use-path: false\n"
+	want := Config{Domain: "example.com", Exposer: "Ingress", TLSAcme: true, Services: []string{"web"}, WatchNamespaces: "a", RouteUsePath: false}
+	if c, err := parseConfig(text); err != nil || !reflect.DeepEqual(want, c) || len(judgeConfig(text)) > 0 {
+		t.Errorf("got %+v, problems %v, error %v", c, judgeConfig(text), err)
 	}
-	if c, wrong, err := parseConfig("domain: example.com\ndomian: typo\n"); err != nil || c.Domain != "example.com" || reasons(wrong) != reasonInvalidConfig {
-		t.Errorf("an unknown key: got %+v, problems %v, error %v", c, wrong, err)
+	typo := "domain: example.com\ndomian: typo\n"
+	if c, err := parseConfig(typo); err != nil || c.Domain != "example.com" || reasons(judgeConfig(typo)) != reasonInvalidConfig {
+		t.Errorf("an unknown key: got %+v, problems %v, error %v", c, judgeConfig(typo), err)
 	}
 	for _, text := range []string{"domain: [", "tls-acme: perhaps", "- a list"} {
-		if _, _, err := parseConfig(text); err == nil {
+		if _, err := parseConfig(text); err == nil || reasons(judgeConfig(text)) != reasonInvalidConfig {
 			t.Errorf("%q is accepted", text)
 		}
 	}
-	if c, _, err := parseConfig(""); err != nil || !reflect.DeepEqual(Config{}, c) {
+	if c, err := parseConfig(""); err != nil || !reflect.DeepEqual(Config{}, c) {
 		t.Errorf("empty: got %+v, error %v", c, err)
+	}
+}
+
+func TestConfigsAreRememberedAsTheyAre(t *testing.T) {
+	var s configs
+	for _, test := range []struct {
+		namespace, text, domain string
+		valid                   bool
+	}{{"a", "domain: a", "a", true}, {"b", "domain: b", "b", true}, {"a", "domain: a", "a", true}, {"a", "domain: c", "c", true}, {"b", "[", "", false}, {"b", "domain: b", "b", true}} {
+		if c, valid := s.parse(test.namespace, test.text); c.Domain != test.domain || valid != test.valid {
+			t.Errorf("%+v: got %q, valid %t", test, c.Domain, valid)
+		}
 	}
 }
 
@@ -62,6 +77,22 @@ func TestFlagsOverride(t *testing.T) {
 	c := Config{Domain: "by-config", Services: []string{"web"}, TLS: true}
 	if diff := cmp.Diff(c, c.with(Config{})); diff != "" {
 		t.Errorf("flags that are not set have an effect (-before +after):\n%s", diff)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	good := Options{Namespace: "a", Namespaces: []string{"b"}, Config: Config{Exposer: "NodePort", URLTemplate: "{{.Labels.tier}}.{{.Domain}}", Gateway: "a/b"}}
+	for _, o := range []Options{good, {Namespace: "a"}} {
+		if err := o.check(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	bad := Options{Namespace: "A", Config: Config{Exposer: "pigeon", URLTemplate: "{{", PathMode: "sub", PathType: "glob", Gateway: "a/b/c/d"}}
+	err := bad.check()
+	for _, word := range []string{`"A"`, "pigeon", "urltemplate", "sub", "glob", "a/b/c/d"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("the error does not name %s: %v", word, err)
+		}
 	}
 }
 

@@ -20,7 +20,9 @@ func (r *reconciler) reconcileConfigMap(ctx context.Context, cm *corev1.ConfigMa
 	if cm.DeletionTimestamp != nil {
 		return setpoint.Result{}, nil
 	}
-	r.judgeConfig(cm)
+	if text, found := cm.Data[configKey]; found && cm.Name == configName {
+		r.report(cm, judgeConfig(text))
+	}
 	c, valid, err := r.config(ctx, cm.Namespace)
 	if err != nil || !valid && isAsking(cm) {
 		return setpoint.Result{}, err
@@ -50,19 +52,6 @@ func (r *reconciler) reconcileConfigMap(ctx context.Context, cm *corev1.ConfigMa
 		r.report(cm, problems{{reasonRejected, fmt.Sprintf("The server does not accept the values: %v", err)}})
 	}
 	return setpoint.Result{}, outcomeOf(err)
-}
-
-// judgeConfig tells the author of a configuration what is wrong with it.
-func (r *reconciler) judgeConfig(cm *corev1.ConfigMap) {
-	text, found := cm.Data[configKey]
-	if cm.Name != configName || !found {
-		return
-	}
-	_, wrong, err := parseConfig(text)
-	if err != nil {
-		wrong = append(wrong, problem{reasonInvalidConfig, fmt.Sprintf("%v. All that it is for stays as it is.", err)})
-	}
-	r.report(cm, wrong)
 }
 
 // servicesFor returns the exposed Services whose values a ConfigMap asks for, by name.

@@ -26,17 +26,7 @@ type hostParts struct {
 // render fills in the template of a host and checks what comes out. Templates are written by whoever may annotate a Service,
 // so they may take neither long nor much: they have no loops, and no function of theirs makes long strings.
 func render(text string, parts hostParts) (string, error) {
-	if len(text) > longest {
-		return "", fmt.Errorf("the template is longer than %d bytes", longest)
-	}
-	parsed, err := template.New("host").Option("missingkey=error").Funcs(template.FuncMap{
-		"print":   func(args ...any) (string, error) { return bounded(fmt.Sprint(args...)) },
-		"println": func(args ...any) (string, error) { return bounded(fmt.Sprintln(args...)) },
-		"printf":  printf,
-	}).Parse(text)
-	if err == nil {
-		err = checkNodes(parsed.Root)
-	}
+	parsed, err := parseTemplate(text)
 	if err != nil {
 		return "", err
 	}
@@ -49,6 +39,21 @@ func render(text string, parts hostParts) (string, error) {
 		return "", fmt.Errorf("%.300q, which comes of the template %q: %w", host, text, err)
 	}
 	return host, nil
+}
+
+func parseTemplate(text string) (*template.Template, error) {
+	if len(text) > longest {
+		return nil, fmt.Errorf("the template is longer than %d bytes", longest)
+	}
+	parsed, err := template.New("host").Option("missingkey=error").Funcs(template.FuncMap{
+		"print":   func(args ...any) (string, error) { return bounded(fmt.Sprint(args...)) },
+		"println": func(args ...any) (string, error) { return bounded(fmt.Sprintln(args...)) },
+		"printf":  printf,
+	}).Parse(text)
+	if err == nil {
+		err = checkNodes(parsed.Root)
+	}
+	return parsed, err
 }
 
 // checkNodes refuses what can repeat itself.

@@ -2,14 +2,19 @@ package expose
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/setpoint-dev/setpoint/condition"
 )
 
 // routeKind is the kind HTTPRoute of the Gateway API, which is no dependency: the operator writes a dozen of its fields.
@@ -104,4 +109,31 @@ func desiredRoute(service *corev1.Service, p plan, uid types.UID) *unstructured.
 		}},
 	}
 	return route
+}
+
+// refusal returns why no Gateway accepts an HTTPRoute as it is now, or "" if one does, or may yet.
+func refusal(route *unstructured.Unstructured) string {
+	parents, _, err := unstructured.NestedSlice(route.Object, "status", "parents")
+	if err != nil || len(parents) == 0 {
+		return ""
+	}
+	var reasons []string
+	for _, p := range parents {
+		var parent struct {
+			ParentRef struct {
+				Name string `json:"name"`
+			} `json:"parentRef"`
+			Conditions []metav1.Condition `json:"conditions"`
+		}
+		object, _ := p.(map[string]any)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &parent); err != nil {
+			return "" // written by no Gateway
+		}
+		accepted, found := condition.Get(parent.Conditions, "Accepted")
+		if !found || accepted.Status != metav1.ConditionFalse || accepted.ObservedGeneration < route.GetGeneration() {
+			return ""
+		}
+		reasons = append(reasons, fmt.Sprintf("%s: %s: %s", parent.ParentRef.Name, accepted.Reason, accepted.Message))
+	}
+	return strings.Join(reasons, "; ")
 }

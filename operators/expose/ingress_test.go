@@ -220,3 +220,31 @@ func TestDesiredRoute(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusal(t *testing.T) {
+	parent := func(name, status string, generation int64) any {
+		return map[string]any{"parentRef": map[string]any{"name": name}, "conditions": []any{
+			map[string]any{"type": "Accepted", "status": status, "reason": "NotAllowed", "message": "by listeners", "observedGeneration": generation},
+		}}
+	}
+	for _, test := range []struct {
+		why     string
+		parents []any
+		want    string
+	}{
+		{"no Gateway has looked yet", nil, ""},
+		{"accepted", []any{parent("a", "True", 2)}, ""},
+		{"refused", []any{parent("a", "False", 2)}, "a: NotAllowed: by listeners"},
+		{"refused before the last change", []any{parent("a", "False", 1)}, ""},
+		{"accepted by one", []any{parent("a", "False", 2), parent("b", "True", 2)}, ""},
+		{"refused by all", []any{parent("a", "False", 2), parent("b", "False", 2)}, "a: NotAllowed: by listeners; b: NotAllowed: by listeners"},
+		{"nonsense", []any{"x"}, ""},
+	} {
+		route := claimRoute(webKey)
+		route.SetGeneration(2)
+		route.Object["status"] = map[string]any{"parents": test.parents}
+		if got := refusal(route); got != test.want {
+			t.Errorf("%s: got %q", test.why, got)
+		}
+	}
+}

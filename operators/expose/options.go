@@ -1,8 +1,15 @@
 package expose
 
 import (
+	"cmp"
+	"errors"
 	"flag"
+	"fmt"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // DefaultNamespace is where the operator's manifest puts it.
@@ -18,6 +25,34 @@ type Options struct {
 	Namespaces []string
 	// Config has the last word: what it sets counts, whatever the ConfigMaps say.
 	Config Config
+}
+
+// check returns all that is wrong with the options, judged by what a Service would be told.
+func (o Options) check() error {
+	c := o.Config
+	var errs []error
+	if _, err := parseTemplate(c.URLTemplate); err != nil {
+		errs = append(errs, fmt.Errorf("urltemplate: %w", err))
+	}
+	s := &settings{service: &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "service"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}}
+	for _, part := range []Config{
+		{Exposer: c.Exposer}, {Domain: c.Domain}, {PathMode: c.PathMode}, {PathType: c.PathType}, {Exposer: exposerRoute, Gateway: c.Gateway},
+	} {
+		part.Domain, part.Gateway, part.NodeIP = cmp.Or(part.Domain, "example.com"), cmp.Or(part.Gateway, "gateway"), "192.0.2.1"
+		s.plan(part, facts{routes: true})
+	}
+	for _, p := range s.problems {
+		errs = append(errs, errors.New(strings.TrimSuffix(p.note, stays)))
+	}
+	for _, namespace := range append([]string{o.Namespace}, o.Namespaces...) {
+		if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
+			errs = append(errs, fmt.Errorf("%q is no name of a namespace: %s", namespace, strings.Join(wrong, "; ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // AddFlags adds a flag for each option to fs, with the present value as the default.

@@ -54,9 +54,12 @@ func planOf(service *corev1.Service, c Config, f facts) plan {
 	return p
 }
 
+// stays ends what is said of input that makes no sense.
+const stays = " What is there stays as it is."
+
 // hold is the plan for input that makes no sense.
 func (s *settings) hold(reason, format string, args ...any) plan {
-	s.problems.add(reason, format+" What is there stays as it is.", args...)
+	s.problems.add(reason, format+stays, args...)
 	return plan{held: true}
 }
 

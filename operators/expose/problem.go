@@ -21,6 +21,7 @@ const (
 	reasonNameTaken          = "NameTaken"
 	reasonPathTaken          = "PathTaken"
 	reasonConflict           = "ConflictingSettings"
+	reasonNotAccepted        = "NotAccepted"
 	reasonRejected           = "Rejected"
 	reasonInjection          = "InvalidInjection"
 )

@@ -25,6 +25,7 @@ type reconciler struct {
 	cache   *cache.Cache
 	events  *event.Recorder
 	options Options
+	configs *configs
 	routes  *routes
 	found   *prometheus.CounterVec
 }
@@ -98,8 +99,8 @@ func (r *reconciler) config(ctx context.Context, namespace string, opts ...clien
 		if !found {
 			continue
 		}
-		c, _, err := parseConfig(text)
-		return c.with(r.options.Config), err == nil, nil
+		c, valid := r.configs.parse(ns, text)
+		return c.with(r.options.Config), valid, nil
 	}
 	return r.options.Config, true, nil
 }

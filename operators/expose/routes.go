@@ -116,6 +116,10 @@ func (r *reconciler) route(ctx context.Context, service *corev1.Service, p plan)
 		err = r.ensure(ctx, claimRoute(key), desiredRoute(service, p, ""))
 	case apply:
 		err = r.client.Apply(ctx, desiredRoute(service, p, existing.GetUID()), client.ForceOwnership)
+		if why := refusal(existing); err == nil && why != "" {
+			r.report(service, problems{{reasonNotAccepted, fmt.Sprintf("No Gateway accepts HTTPRoute %q: %s", key.Name, why)}})
+			return blocked, nil
+		}
 	case remove:
 		return open, client.IgnoreNotFound(r.client.Delete(ctx, existing))
 	case wait:

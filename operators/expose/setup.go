@@ -37,7 +37,7 @@ const (
 	// injectingIndex finds, by "true", all ConfigMaps that ask for values.
 	injectingIndex = "injecting"
 	// workers is how many objects of a kind are reconciled at once.
-	workers = 4
+	workers = 8
 )
 
 //go:embed manifests/rbac.yaml
@@ -58,19 +58,21 @@ func Kinds() map[schema.GroupKind]cache.Options {
 	}
 }
 
-// Setup adds the operator to a manager whose scheme knows the built-in kinds.
+// Setup adds the operator to a manager whose scheme knows the built-in kinds. All that is wrong with the options is in the one
+// error.
 func Setup(m *setpoint.Manager, o Options) error {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
 	}
 	r := &reconciler{
-		client: m.Client(), cache: m.Cache(), events: m.Events(Name), options: o, routes: newRoutes(),
+		client: m.Client(), cache: m.Cache(), events: m.Events(Name), options: o, configs: &configs{}, routes: newRoutes(),
 		found: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "setpoint_expose_problems_total",
 			Help: "Times that a Service or ConfigMap was found to ask for what cannot be done, by reason.",
 		}, []string{"reason"}),
 	}
 	err := errors.Join(
+		o.check(),
 		m.Metrics().Register(r.found),
 		r.declareIndexes(),
 		r.limitNamespaces(),
@@ -78,24 +80,24 @@ func Setup(m *setpoint.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the operator %s: %w", Name, err)
 	}
-	configs := filter.Names(configName)
+	named := filter.Names(configName)
 	setpoint.For[*corev1.Service](m, Name).
 		Watches(&networkingv1.Ingress{}, r.servicesOfIngress).
-		Watches(&corev1.ConfigMap{}, r.servicesOfConfig, configs).
+		Watches(&corev1.ConfigMap{}, r.servicesOfConfig, named).
 		Watches(&corev1.Node{}, r.servicesOfNode, addressChanged).
 		Source("HTTPRoute", r.followRoutes).
 		Workers(workers).
 		Reconcile(r.reconcileService)
 	setpoint.For[*networkingv1.Ingress](m, Name+"-ingress").
 		Watches(&corev1.Service{}, r.ingressOfService).
-		Watches(&corev1.ConfigMap{}, r.ingressesOfConfig, configs).
+		Watches(&corev1.ConfigMap{}, r.ingressesOfConfig, named).
 		Watches(&corev1.Node{}, r.ingressesOfNode, addressChanged).
 		Source("HTTPRoute", r.awaitRoutes).
 		Workers(workers).
 		ReconcileRequest(setpoint.ReconcilerFunc(r.reconcileIngress))
 	setpoint.For[*corev1.ConfigMap](m, Name+"-configmap").
 		Watches(&corev1.Service{}, r.configMapsOfService).
-		Watches(&corev1.ConfigMap{}, r.configMapsOfConfig, configs).
+		Watches(&corev1.ConfigMap{}, r.configMapsOfConfig, named).
 		Workers(workers).
 		Reconcile(r.reconcileConfigMap)
 	return nil
