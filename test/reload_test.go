@@ -36,14 +36,17 @@ func newReloads(t testing.TB, p planetest.Cluster) *reloads {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planetest.Apply(t, p, "../operators/reload/manifests/rbac.yaml")
 	return &reloads{TB: t, p: p, user: user}
 }
 
 // inReloads runs a test on a plane of its own, in virtual time.
 func inReloads(t *testing.T, test func(r *reloads)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newReloads(t, planetest.New(t))) })
+	synctest.Test(t, func(t *testing.T) {
+		p := planetest.New(t)
+		planetest.Apply(t, p, "../operators/reload/manifests/rbac.yaml") // for the namespace
+		test(newReloads(t, p))
+	})
 }
 
 // start runs the operator with those options, under that name and through those wrappers, and stops it gracefully when it
