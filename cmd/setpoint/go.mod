@@ -10,6 +10,7 @@ require (
 	github.com/setpoint-dev/setpoint/plane v0.0.0-00010101000000-000000000000
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
+	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
 	golang.org/x/mod v0.41.0
 	golang.org/x/term v0.46.0
 	k8s.io/api v0.37.2

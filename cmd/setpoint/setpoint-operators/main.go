@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // the image has no others, and reload's notifications go anywhere
 
 	"github.com/setpoint-dev/setpoint/cmd/setpoint/internal/operate"
 )
