@@ -339,9 +339,7 @@ func TestReloader701EveryUserRolls(t *testing.T) {
 		for _, d := range users {
 			r.rolled(d, 2)
 		}
-		for _, d := range users {
-			r.stays(d, 2, "one change")
-		}
+		r.allStay(users, 2, "one change")
 	})
 }
 
@@ -362,9 +360,7 @@ func TestReloadSelection(t *testing.T) {
 		r.set("conf-tmp", "2")
 		r.patch(secret("search", ""), `{"stringData":{"value":"2"}}`)
 		r.create(configMap("conf-2", "1"))
-		for _, d := range all {
-			r.stays(d, 1, "nothing that it follows changed")
-		}
+		r.allStay(all, 1, "nothing that it follows changed")
 		r.set("search", "2")
 		r.set("conf-1", "2")
 		for _, d := range all {
@@ -460,9 +456,7 @@ func TestReloadBudget(t *testing.T) {
 			r.Errorf("%d rolled at once, want %d", most, limit)
 		}
 		r.Logf("%d rollouts of 20 s each, two at a time, took %v", count, time.Since(begin))
-		for _, d := range all {
-			r.stays(d, 2, "one change")
-		}
+		r.allStay(all, 2, "one change")
 	})
 }
 

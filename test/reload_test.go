@@ -145,12 +145,19 @@ func (r *reloads) rolled(d *appsv1.Deployment, revisions int) *appsv1.Deployment
 // stays waits for a minute, and checks that a Deployment has had so many templates then, for the reason given.
 func (r *reloads) stays(d *appsv1.Deployment, revisions int, why string) *appsv1.Deployment {
 	r.Helper()
+	r.allStay([]*appsv1.Deployment{d}, revisions, why)
+	return planetest.Wait(r, r.p, d, exists[*appsv1.Deployment])
+}
+
+// allStay is stays for several Deployments at once.
+func (r *reloads) allStay(all []*appsv1.Deployment, revisions int, why string) {
+	r.Helper()
 	time.Sleep(time.Minute)
-	now := planetest.Wait(r, r.p, d, exists[*appsv1.Deployment])
-	if revision(now) != revisions {
-		r.Errorf("%s: Deployment %s has had %d templates, want %d", why, d.Name, revision(now), revisions)
+	for _, d := range all {
+		if now := planetest.Wait(r, r.p, d, exists[*appsv1.Deployment]); revision(now) != revisions {
+			r.Errorf("%s: Deployment %s has had %d templates, want %d", why, d.Name, revision(now), revisions)
+		}
 	}
-	return now
 }
 
 func configMap(name, value string) *corev1.ConfigMap {
