@@ -72,3 +72,39 @@ func ExampleBuilder_Watches() {
 	fmt.Println(users(context.Background(), secret))
 	// Output: [default/web]
 }
+
+// The same reconciler works in the manager's own cluster and in those that are
+// added while it runs.
+func ExampleManager_AddCluster() {
+	home, added := apitest.New(apitest.ConfigMaps), apitest.New(apitest.ConfigMaps)
+	for _, server := range []*apitest.Server{home, added} {
+		apitest.Put(server, configMap("default", "greeting"))
+	}
+	m, err := setpoint.NewManager(setpoint.Config{REST: home.REST()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	names := make(chan string)
+	setpoint.For[*corev1.ConfigMap](m, "greetings").
+		In(setpoint.AllClusters).
+		Reconcile(func(ctx context.Context, o *corev1.ConfigMap) (setpoint.Result, error) {
+			c := setpoint.ClusterOf(ctx) // with the client, the cache and the Events of o's cluster
+			names <- fmt.Sprintf("%q has %s", c.Name(), o.Name)
+			return setpoint.Result{}, nil
+		})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- m.Run(ctx) }()
+	fmt.Println(<-names)
+	if err := m.AddCluster("eu-1", setpoint.ClusterConfig{REST: added.REST()}); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(<-names)
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// "" has greeting
+	// "eu-1" has greeting
+	// <nil>
+}
