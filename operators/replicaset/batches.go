@@ -2,14 +2,11 @@ package replicaset
 
 import (
 	"errors"
-	"slices"
 	"sync"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // batches calls do with 0 to n-1, in batches that run at once: one call, then two, four, and so on. It ends after the first
-// batch with an error, and returns the errors of that one.
+// batch with an error, and returns the different errors of that one.
 func batches(n int, do func(i int) error) error {
 	for start, size := 0, 1; start < n; size *= 2 {
 		size = min(size, n-start)
@@ -19,7 +16,7 @@ func batches(n int, do func(i int) error) error {
 			running.Go(func() { errs[i] = do(start + i) })
 		}
 		running.Wait()
-		if err := errors.Join(errs...); err != nil {
+		if err := distinct(errs); err != nil {
 			return err
 		}
 		start += size
@@ -27,8 +24,15 @@ func batches(n int, do func(i int) error) error {
 	return nil
 }
 
-// remove turns an active Pod into one that is being deleted.
-func (c *claim) remove(pod *corev1.Pod) {
-	c.active = slices.DeleteFunc(c.active, func(p *corev1.Pod) bool { return p == pod })
-	c.terminating++
+// distinct joins the errors, those that say the same only once.
+func distinct(errs []error) error {
+	said := map[string]bool{}
+	var kept []error
+	for _, err := range errs {
+		if err != nil && !said[err.Error()] {
+			said[err.Error()] = true
+			kept = append(kept, err)
+		}
+	}
+	return errors.Join(kept...)
 }

@@ -1,6 +1,8 @@
 package replicaset
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -9,7 +11,7 @@ import (
 // claim is what a ReplicaSet has, and what has to be done about whose Pods are whose.
 type claim struct {
 	active      []*corev1.Pod // that are the ReplicaSet's and count
-	terminating int32         // Pods that are the ReplicaSet's and are being deleted
+	terminating int32         // how many that are the ReplicaSet's are being deleted
 	adopt       []*corev1.Pod // that become the ReplicaSet's
 	release     []*corev1.Pod // that cease to be
 }
@@ -19,12 +21,16 @@ type claim struct {
 func claimOf(set *appsv1.ReplicaSet, selector labels.Selector, owned, orphans []corev1.Pod) claim {
 	var c claim
 	for i := range owned {
-		switch pod := &owned[i]; {
+		switch pod, matches := &owned[i], selector.Matches(labels.Set(owned[i].Labels)); {
 		case finished(pod):
 		case pod.DeletionTimestamp != nil:
-			c.terminating++
-		case !selector.Matches(labels.Set(pod.Labels)) && set.DeletionTimestamp == nil:
-			c.release = append(c.release, pod)
+			if matches {
+				c.terminating++
+			}
+		case !matches:
+			if set.DeletionTimestamp == nil {
+				c.release = append(c.release, pod)
+			}
 		default:
 			c.active = append(c.active, pod)
 		}
@@ -38,6 +44,12 @@ func claimOf(set *appsv1.ReplicaSet, selector labels.Selector, owned, orphans []
 		}
 	}
 	return c
+}
+
+// remove turns an active Pod into one that is being deleted.
+func (c *claim) remove(pod *corev1.Pod) {
+	c.active = slices.DeleteFunc(c.active, func(p *corev1.Pod) bool { return p == pod })
+	c.terminating++
 }
 
 // finished reports whether a Pod will never run again.

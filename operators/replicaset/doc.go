@@ -13,7 +13,8 @@
 //   - Pods are created and deleted in batches that begin small and double as long as all goes well, at most Burst in one
 //     reconcile, so that a quota or a webhook that refuses them is asked a few times and not thousands of times.
 //   - Which Pods go when there are too many is decided by one order: see compare.
-//   - The status is written only when it changes.
+//   - The status is written only when it changes, and causes no reconcile. A failure that repeats is told in the same words,
+//     so that it costs one write, and one Event with a count.
 //
-// What to do is decided by pure functions (claim.go, rank.go, status.go); reconcile.go carries it out.
+// What to do is decided by pure functions (claim.go, rank.go, status.go, failure.go); reconcile.go carries it out.
 package replicaset

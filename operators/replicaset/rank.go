@@ -13,17 +13,17 @@ import (
 
 // surplus returns the n Pods that are to be deleted. crowd is how many Pods of the same workload run on each node.
 func surplus(pods []*corev1.Pod, n int, crowd map[string]int, now time.Time) []*corev1.Pod {
-	if n >= len(pods) {
-		return pods
-	}
 	ordered := slices.Clone(pods)
+	if n >= len(ordered) {
+		return ordered
+	}
 	slices.SortFunc(ordered, func(a, b *corev1.Pod) int { return compare(a, b, crowd, now) })
 	return ordered[:n]
 }
 
 // compare orders Pods by how little is lost with them: first those that run nowhere yet, that have not started, that are not
 // ready, of a lower deletion cost (controller.kubernetes.io/pod-deletion-cost), on a node with more Pods of the workload,
-// that became ready later, that restarted more often, that were created later. Times are compared by magnitude only, so that
+// that became ready later, whose containers, then sidecars, restarted more often, that were created later. Times are compared by magnitude only, so that
 // among Pods of about one age the choice is arbitrary and spreads over zones. These are the rules of Kubernetes' controller.
 func compare(a, b *corev1.Pod, crowd map[string]int, now time.Time) int {
 	return cmp.Or(
@@ -33,7 +33,8 @@ func compare(a, b *corev1.Pod, crowd map[string]int, now time.Time) int {
 		cmp.Compare(deletionCost(a), deletionCost(b)),
 		cmp.Compare(crowd[b.Spec.NodeName], crowd[a.Spec.NodeName]),
 		compareAge(a, b, readySince, now),
-		cmp.Compare(restarts(b), restarts(a)),
+		cmp.Compare(restarts(b.Status.ContainerStatuses), restarts(a.Status.ContainerStatuses)),
+		cmp.Compare(restarts(sidecars(b)), restarts(sidecars(a))),
 		compareAge(a, b, func(pod *corev1.Pod) metav1.Time { return pod.CreationTimestamp }, now),
 		cmp.Compare(a.Name, b.Name),
 	)
@@ -107,11 +108,20 @@ func deletionCost(pod *corev1.Pod) int32 {
 	return int32(cost)
 }
 
-// restarts is how often the container of a Pod that did so most often restarted.
-func restarts(pod *corev1.Pod) int32 {
+// restarts is how often the container that restarted most often did.
+func restarts(containers []corev1.ContainerStatus) int32 {
 	var most int32
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		most = max(most, s.RestartCount)
+	for _, c := range containers {
+		most = max(most, c.RestartCount)
 	}
 	return most
+}
+
+// sidecars returns the init containers of a Pod that run as long as it does.
+func sidecars(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.DeleteFunc(slices.Clone(pod.Status.InitContainerStatuses), func(s corev1.ContainerStatus) bool {
+		return !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+			return c.Name == s.Name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		})
+	})
 }

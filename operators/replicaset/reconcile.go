@@ -150,6 +150,7 @@ func (r *reconciler) create(ctx context.Context, set *appsv1.ReplicaSet) (*corev
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, nil
 	case err != nil:
+		err = nameless(err, pod.GenerateName)
 		r.events.Eventf(set, corev1.EventTypeWarning, reasonCreateFailed, "Create", "Error creating: %v", err)
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package replicaset
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -12,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -72,6 +75,12 @@ func TestSurplus(t *testing.T) {
 		return func(p *corev1.Pod) { p.Annotations[corev1.PodDeletionCost] = text }
 	}
 	restarted := func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 3}} }
+	initialised := func(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "init", RestartPolicy: policy}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", RestartCount: 9}}
+		}
+	}
 	created := func(ago time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(now.Add(-ago)) }
 	}
@@ -86,7 +95,8 @@ func TestSurplus(t *testing.T) {
 		pod("crowded", func(p *corev1.Pod) { p.Spec.NodeName = "full" }, cost("no number")),
 		pod("just-ready", readyFor(time.Minute)),
 		pod("restarted", restarted),
-		pod("usual"),
+		pod("sidecar-restarted", initialised(new(corev1.ContainerRestartPolicyAlways))),
+		pod("usual", initialised(nil), created(24*time.Hour)),
 		pod("dear", cost("100")),
 	}
 	shuffled := slices.Clone(order)
@@ -99,6 +109,17 @@ func TestSurplus(t *testing.T) {
 		if diff := cmp.Diff(names(order[:n]), names(got)); diff != "" {
 			t.Errorf("the %d to delete:\n%s", n, diff)
 		}
+	}
+}
+
+// All that are deleted are counted out: the list of what to delete is not the list that shrinks meanwhile.
+func TestSurplusIsItsOwn(t *testing.T) {
+	c := claim{active: []*corev1.Pod{pod("a"), pod("b"), pod("c")}}
+	for _, p := range surplus(c.active, 3, nil, now) {
+		c.remove(p)
+	}
+	if len(c.active) != 0 || c.terminating != 3 {
+		t.Errorf("%s are left, and %d are being deleted", names(c.active), c.terminating)
 	}
 }
 
@@ -119,7 +140,7 @@ func set(options ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
 func TestClaim(t *testing.T) {
 	owned := []corev1.Pod{
 		*pod("kept"), *pod("failed", phase(corev1.PodFailed)), *pod("succeeded", phase(corev1.PodSucceeded)),
-		*pod("deleting", deleting), *pod("deleting-failed", deleting, phase(corev1.PodFailed)), *pod("strayed", labelled("other")),
+		*pod("deleting", deleting), *pod("strayed-deleting", deleting, labelled("other")), *pod("deleting-failed", deleting, phase(corev1.PodFailed)), *pod("strayed", labelled("other")),
 	}
 	orphans := []corev1.Pod{*pod("orphan"), *pod("deleting-orphan", deleting), *pod("failed-orphan", phase(corev1.PodFailed))}
 	matching := labels.SelectorFromSet(labels.Set{"app": "web"})
@@ -130,7 +151,7 @@ func TestClaim(t *testing.T) {
 	}
 	at := metav1.NewTime(now)
 	c = claimOf(set(func(s *appsv1.ReplicaSet) { s.DeletionTimestamp = &at }), matching, owned, orphans)
-	if got := fmt.Sprintf("%s; %d; %s; %s", names(c.active), c.terminating, names(c.adopt), names(c.release)); got != "kept strayed; 1; ; " {
+	if got := fmt.Sprintf("%s; %d; %s; %s", names(c.active), c.terminating, names(c.adopt), names(c.release)); got != "kept; 1; ; " {
 		t.Errorf("of a set that is being deleted: %s", got)
 	}
 }
@@ -171,6 +192,24 @@ func TestReplicaFailure(t *testing.T) {
 	}
 	if c := at(s, nil, now); len(c) != 0 {
 		t.Errorf("when all is well: %+v", c)
+	}
+}
+
+// A failure is told without the name that the server made up for what it refused.
+func TestNameless(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, want := range map[string]string{
+		"web-x7k2p": `create: pods "web-" is forbidden: quota`,
+		"web-":      `create: pods "web-" is forbidden: quota`,
+		"other":     `create: pods "other" is forbidden: quota`,
+	} {
+		err := nameless(fmt.Errorf("create: %w", apierrors.NewForbidden(pods, name, errors.New("quota"))), "web-")
+		if err.Error() != want || !apierrors.IsForbidden(err) {
+			t.Errorf("about %s: %v", name, err)
+		}
+	}
+	if err := nameless(io.EOF, "web-"); err != io.EOF {
+		t.Errorf("of one that is not the server's: %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/filter"
 	"github.com/setpoint-dev/setpoint/owner"
 )
 
@@ -50,6 +51,7 @@ func Setup(m *setpoint.Manager) error {
 	}
 	r := &reconciler{client: m.Client(), events: m.Events(Name)}
 	setpoint.For[*appsv1.ReplicaSet](m, Name).
+		When(filter.GenerationChanged). // so that a status that was written causes nothing
 		Owns(&corev1.Pod{}).
 		Watches(&corev1.Pod{}, r.adopting).
 		Workers(workers).
