@@ -147,6 +147,37 @@ func TestStoryOfOthers(t *testing.T) {
 	})
 }
 
+// A replica that stands by says who holds an object, and what it keeps for the day
+// that it leads.
+func TestStoryOfAStandby(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.ConfigMaps, apitest.Leases)
+		apitest.Put(server, configMap("default", "web"))
+		ran := &calls{}
+		leader, standby := newRig(t, server, elected("a"), debugging), newRig(t, server, elected("b"), debugging)
+		for _, r := range []*rig{leader, standby} {
+			r.counting(ran, setpoint.Result{})
+			r.start()
+			settle(time.Second)
+		}
+		for _, test := range []struct {
+			r          *rig
+			held       bool
+			reconciles int
+		}{{leader, true, 1}, {standby, false, 0}} {
+			c := test.r.story("ConfigMap", "web").Controllers[0]
+			if c.Held != test.held || c.Holder != "a" || len(c.Reconciles) != test.reconciles || c.Parked || c.Now != nil {
+				t.Errorf("%+v: %+v", test, c)
+			}
+			var o debug.Overview
+			test.r.getJSON(debug.PathOverview, &o)
+			if l := o.Leadership; l.Mode != "election" || l.Leading != test.held || len(l.Leases) != 1 || l.Leases[0].Holder != "a" || (l.Leases[0].Fence != nil) != test.held {
+				t.Errorf("%+v: %+v", test, l)
+			}
+		}
+	})
+}
+
 // What is kept of the past is bounded: of each object, in objects and in writes.
 func TestHistoryIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -56,7 +56,9 @@ func namedFields(w client.Written) []string {
 		case name == "apiVersion" || name == "kind":
 		case json.Unmarshal(body[name], &below) == nil && len(below) > 0:
 			for _, field := range slices.Sorted(maps.Keys(below)) {
-				if path := name + "." + field; path != "metadata.name" && path != "metadata.namespace" {
+				switch path := name + "." + field; path {
+				case "metadata.name", "metadata.namespace", "metadata.uid": // which object, not what of it
+				default:
 					fields = append(fields, path)
 				}
 			}

@@ -164,6 +164,9 @@ func (t tracingTransport) WrappedRoundTripper() http.RoundTripper { return t.nex
 
 // observe is told of each write of the client: for traces and for the history.
 func (m *Manager) observe(ctx context.Context, c *Cluster, r client.Request) (context.Context, func(client.Written)) {
+	if m.tracer == nil && m.history == nil {
+		return ctx, func(client.Written) {}
+	}
 	kind := c.kindOf(r.Resource)
 	info := infoOf(ctx)
 	ctx, ended := m.tracer.write(ctx, c.name, kind, r)

@@ -71,7 +71,7 @@ func (o *whyOptions) object(args []string) error {
 	if len(args) == 1 {
 		args = strings.SplitN(args[0], "/", 2)
 	}
-	if len(args) != 2 || args[0] == "" || args[1] == "" || strings.Contains(args[1], "/") {
+	if len(args) != 2 || args[0] == "" || args[1] == "" || strings.Contains(args[0]+args[1], "/") {
 		return errors.New("name one object, as in foo/website or foo website")
 	}
 	o.kind, o.name = args[0], args[1]
