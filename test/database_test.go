@@ -225,48 +225,48 @@ func (d *databases) gone(db *database.Database) {
 // the deletion. Each time another one brings it to the same end, and there are never two primaries.
 func TestDatabaseSurvivesAnyRestart(t *testing.T) {
 	withDatabases(t, func(d *databases) {
-		for after, finished := 1, false; !finished; after++ {
+		writes := map[string]int{} // that a stage has, once it is known
+		for after := 1; len(writes) < 3; after++ {
 			db := d.create(fmt.Sprintf("db%d", after))
-			finished = true
-			for stage, step := range []func(){
-				func() {},
-				func() {
-					d.annotate(db, 1, database.PositionAnnotation, "1")
-					d.annotate(db, 0, "node.setpoint.dev/ready", "never")
-				},
-				func() {
-					if err := d.user.Delete(d.Context(), db); err != nil {
-						d.Fatal(err)
-					}
-				},
-			} {
-				step()
-				wrap, crashed := crash(after, func() {
-					if got := d.primaries(db); len(got) > 1 {
-						d.Errorf("after write %d of stage %d there are the primaries %v", after, stage, got)
-					}
-				})
-				stop := d.start(wrap)
-				select {
-				case <-crashed:
-					finished = false
-				case <-time.After(time.Minute): // it does not write so often
+			survive := func(stage string, reaches func()) {
+				if writes[stage] == 0 && !d.killed(db, after) {
+					writes[stage] = after - 1
 				}
-				stop()
-				stop = d.start(func(next http.RoundTripper) http.RoundTripper { return next })
-				switch stage {
-				case 0:
-					d.led(db, 0)
-				case 1:
-					d.led(db, 1)
-				case 2:
-					planetest.WaitGone(d.T, d, db)
-				}
+				stop := d.start(asTransport)
+				reaches()
 				stop()
 			}
-			if finished {
-				d.Logf("the operator was killed after each of up to %d writes", after-1)
+			survive("building up", func() { d.led(db, 0) })
+			d.annotate(db, 1, database.PositionAnnotation, "1")
+			d.annotate(db, 0, "node.setpoint.dev/ready", "never")
+			survive("failing over", func() { d.led(db, 1) })
+			if err := d.user.Delete(d.Context(), db); err != nil {
+				d.Fatal(err)
 			}
+			survive("cleaning up", func() { planetest.WaitGone(d.T, d, db) })
+		}
+		d.Logf("the operator was killed after each of its writes: %v", writes)
+		if writes["building up"] < 8 || writes["failing over"] < 4 || writes["cleaning up"] < 3 {
+			d.Error("these are fewer than there must be")
 		}
 	})
+}
+
+func asTransport(next http.RoundTripper) http.RoundTripper { return next }
+
+// killed runs an operator until it was killed after so many writes, and reports whether it was: it may not write so often.
+func (d *databases) killed(db *database.Database, after int) bool {
+	d.Helper()
+	wrap, crashed := crash(after, func() {
+		if got := d.primaries(db); len(got) > 1 {
+			d.Errorf("after one of %d writes there are the primaries %v", after, got)
+		}
+	})
+	defer d.start(wrap)()
+	select {
+	case <-crashed:
+		return true
+	case <-time.After(20 * time.Second):
+		return false
+	}
 }

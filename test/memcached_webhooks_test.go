@@ -131,8 +131,9 @@ func TestMemcachedWebhooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The Secret is updated when the certificate is renewed, months from now.
-	for _, right := range sets.List(rightsIn(t, rules).Difference(used.seen).Delete("update /secrets")) {
-		t.Errorf("the webhooks do not need the right to %s", right)
+	for _, right := range used.unused(t, rules) {
+		if right != "update /secrets" { // which is for the renewal of the certificate, months from now
+			t.Errorf("the webhooks do not need the right to %s", right)
+		}
 	}
 }

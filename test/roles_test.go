@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
+	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/manifest"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
@@ -29,6 +30,12 @@ import (
 // ServiceAccount, and waits for all that the operator is to do, Events included. Its cleanups end the operator.
 func eachRuleNeeded(t *testing.T, rbac string, scenario func(t testing.TB, p planetest.Cluster, operator *rest.Config)) {
 	t.Helper()
+	eachRuleNeededOn(t, plane.Config{}, rbac, scenario)
+}
+
+// eachRuleNeededOn is eachRuleNeeded on planes of that configuration.
+func eachRuleNeededOn(t *testing.T, config plane.Config, rbac string, scenario func(t testing.TB, p planetest.Cluster, operator *rest.Config)) {
+	t.Helper()
 	objects, err := manifest.Decode([]byte(rbac))
 	if err != nil {
 		t.Fatal(err)
@@ -36,10 +43,10 @@ func eachRuleNeeded(t *testing.T, rbac string, scenario func(t testing.TB, p pla
 	t.Run("with all rules", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			used := rightsLog{seen: sets.New[string]()}
-			p, operator := planeWithRights(t, objects)
+			p, operator := planeWithRights(t, config, objects)
 			operator.Wrap(used.wrap)
 			scenario(t, p, operator)
-			for _, right := range sets.List(rightsIn(t, objects).Difference(used.seen)) {
+			for _, right := range used.unused(t, objects) {
 				t.Errorf("the scenario does not need the right to %s", right)
 			}
 		})
@@ -47,7 +54,7 @@ func eachRuleNeeded(t *testing.T, rbac string, scenario func(t testing.TB, p pla
 	for rule, less := range eachRuleRemoved(t, objects) {
 		t.Run("without "+rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, operator := planeWithRights(t, less)
+				p, operator := planeWithRights(t, config, less)
 				if !fails(t, func(t testing.TB) { scenario(t, p, operator) }) {
 					t.Error("it is not needed: the scenario works all the same")
 				}
@@ -57,9 +64,9 @@ func eachRuleNeeded(t *testing.T, rbac string, scenario func(t testing.TB, p pla
 }
 
 // planeWithRights returns a plane to which the objects were applied, and what acts as the ServiceAccount among them.
-func planeWithRights(t *testing.T, objects []*unstructured.Unstructured) (planetest.Cluster, *rest.Config) {
+func planeWithRights(t *testing.T, config plane.Config, objects []*unstructured.Unstructured) (planetest.Cluster, *rest.Config) {
 	t.Helper()
-	p := planetest.New(t)
+	p := planetest.Start(t, config)
 	applier, err := manifest.NewApplier(p.RESTConfig(), planetest.FieldManager)
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +76,9 @@ func planeWithRights(t *testing.T, objects []*unstructured.Unstructured) (planet
 	}
 	for _, obj := range objects {
 		if obj.GetKind() == "ServiceAccount" {
-			config := p.RESTConfig()
-			config.Impersonate.UserName = fmt.Sprintf("system:serviceaccount:%s:%s", obj.GetNamespace(), obj.GetName())
-			return p, config
+			operator := p.RESTConfig()
+			operator.Impersonate.UserName = fmt.Sprintf("system:serviceaccount:%s:%s", obj.GetNamespace(), obj.GetName())
+			return p, operator
 		}
 	}
 	t.Fatal("there is no ServiceAccount in the manifest")
@@ -158,6 +165,14 @@ func (l *rightsLog) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		return response, err
 	})
+}
+
+// unused returns those of the rights in the rules among the objects that no request needed so far.
+func (l *rightsLog) unused(t *testing.T, objects []*unstructured.Unstructured) []string {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sets.List(rightsIn(t, objects).Difference(l.seen))
 }
 
 // fails reports whether a test that is not to count fails.
