@@ -63,7 +63,17 @@ func (s *store) expect(h header, e *expectation) {
 		}
 		if e.passedBy(sc.version) {
 			s.missed(h.key(), e)
-		} else if len(s.expected) < maxExpected {
+			continue
+		}
+		if other := s.expected[h.key()]; other != nil && other.uid != e.uid { // a name has one object at a time
+			if newer(other.version, e.version) {
+				s.missed(h.key(), e)
+				continue
+			}
+			delete(s.expected, h.key())
+			s.missed(h.key(), other)
+		}
+		if len(s.expected) < maxExpected {
 			s.expected[h.key()] = e
 		}
 	}

@@ -73,6 +73,45 @@ func TestExpectedIsMissed(t *testing.T) {
 	})
 }
 
+// Of two objects that had one name, both ends are told, unless the second stayed. Answers may come in any order.
+func TestExpectedFollowEachOther(t *testing.T) {
+	for _, test := range []struct {
+		why   string
+		order []int
+		stays bool
+		want  []string
+	}{
+		{"both go", []int{0, 1}, false, []string{"deleted a/web@102", "deleted a/web@104"}},
+		{"the answers crossed", []int{1, 0}, false, []string{"deleted a/web@102", "deleted a/web@104"}},
+		{"the second stays", []int{0, 1}, true, []string{"deleted a/web@102", "added a/web@104"}},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.put(pods, pod("a", "x", nil)) // 101
+				h := start(t, s, Config{})
+				w, r := h.watchKind(t, podKind)
+				synced(t, w)
+				_ = r.take()
+				h.away(func() {
+					var answers []testObject
+					answers = append(answers, s.put(pods, pod("a", "web", nil))) // 102
+					s.delete(pods, "a/web")
+					answers = append(answers, s.put(pods, pod("a", "web", nil))) // 104
+					for _, i := range test.order {
+						h.expect(answers[i])
+						synctest.Wait()
+					}
+					if !test.stays {
+						s.delete(pods, "a/web")
+					}
+				})
+				same(t, "told", test.want, r.take())
+			})
+		})
+	}
+}
+
 // The watch may have been faster than the answer to who expects the object.
 func TestExpectedIsGoneAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,8 @@
 // change, so that this owner does not become their co-owner.
 //
 // No end goes untold. Of an object that this client wrote, or read from the server in place of the
-// cache, the watchers of its kind learn the end, even if it went before the cache saw it come.
+// cache, the watchers of its kind learn the end, even if it went before the cache saw it come. Its
+// last state is then what this client saw of it, which of metadata is no more than these.
 //
 // Destructive calls carry preconditions. [Client.Delete] deletes the UID that the passed object
 // has; [IfUnchanged] adds its revision. An error says when a precondition failed.
