@@ -137,7 +137,7 @@ func (l *loops) end(req Request, wrote writes, selfTriggered bool) selfWake {
 		l.byKey = map[Request]*loop{}
 	}
 	l.byKey[req] = next
-	if !selfTriggered {
+	if !selfTriggered || last == nil { // forget came in between
 		return selfWake{}
 	}
 	var found selfWake
