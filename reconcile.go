@@ -33,11 +33,7 @@ func (c *site) work(ctx context.Context) error {
 		return nil
 	}
 	for c.pause.wait(ctx) {
-		var item queue.Item[Request]
-		err := c.throttle.next(ctx, func() (err error) {
-			item, err = c.queue.Get(ctx)
-			return err
-		})
+		item, err := c.take(ctx)
 		if err != nil {
 			return nil // ctx ended, or the queue was shut down because it will
 		}
@@ -47,6 +43,21 @@ func (c *site) work(ctx context.Context) error {
 		c.queue.Done(item.Key)
 	}
 	return nil
+}
+
+// take waits for a key to reconcile. Those of shards that are not held cost the
+// others no time.
+func (c *site) take(ctx context.Context) (item queue.Item[Request], err error) {
+	err = c.throttle.next(ctx, func() error {
+		for {
+			if item, err = c.queue.Get(ctx); err != nil || c.m.leads.holds(item.Key) {
+				return err
+			}
+			c.giveUp(item.Key, item.Causes)
+			c.queue.Done(item.Key)
+		}
+	})
+	return item, err
 }
 
 // process reconciles an item when its turn comes, or gives it up when its shard

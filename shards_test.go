@@ -439,6 +439,38 @@ func TestShardsConfig(t *testing.T) {
 	}
 }
 
+// What waited for a shard that went to another member is no work, and does not use
+// up the rate of the rest.
+func TestShardsLostCostNoRate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const objects = 120
+		server := apitest.New(apitest.ConfigMaps, apitest.Leases)
+		for n := range objects {
+			apitest.Put(server, configMap("default", fmt.Sprint("o", n)))
+		}
+		ran := &calls{}
+		join := func(name string) {
+			r := newRig(t, server, shares(name))
+			setpoint.For[*corev1.ConfigMap](r.m, "calls-out").
+				RateLimit(1, 1).
+				Reconcile(func(_ context.Context, o *corev1.ConfigMap) (setpoint.Result, error) {
+					ran.add(o.Name)
+					return setpoint.Result{}, nil
+				})
+			r.start()
+			settle(10 * time.Second)
+		}
+		join("a")
+		join("b")
+		settle(75 * time.Second)
+		for n := range objects {
+			if name := fmt.Sprint("o", n); ran.of(name) == 0 {
+				t.Errorf("%s still waits", name)
+			}
+		}
+	})
+}
+
 // A standby's queue holds nothing, above all no objects that are gone, and taking
 // over finds what is there: regression for queues that grew on standbys.
 func TestStandbyQueueIsEmpty(t *testing.T) {
