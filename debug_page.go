@@ -1,7 +1,6 @@
 package setpoint
 
 import (
-	"fmt"
 	"html/template"
 	"net/http"
 	"strings"
@@ -19,8 +18,7 @@ func wantsPage(req *http.Request) bool {
 func (m *Manager) writePage(w http.ResponseWriter, overview debug.Overview) {
 	now := time.Now()
 	page, err := template.New("overview").Funcs(template.FuncMap{
-		"age":  func(t *time.Time) string { return ago(now, t) },
-		"from": causeText,
+		"age": func(t *time.Time) string { return ago(now, t) },
 	}).Parse(overviewPage)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -44,21 +42,12 @@ func ago(now time.Time, t *time.Time) string {
 	return now.Sub(*t).Round(time.Millisecond).String() + " ago"
 }
 
-// causeText says a cause in a line.
-func causeText(c debug.Cause) string {
-	text := strings.Join(strings.Fields(c.Source+" "+c.Kind+" "+c.Object+" "+c.Verb), " ")
-	if c.Count > 1 {
-		text += fmt.Sprintf(" (%d times)", c.Count)
-	}
-	return text
-}
-
 const overviewPage = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{{.Instance}}</title><style>
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em } table { border-collapse: collapse; margin: .5em 0 1.5em }
 td, th { border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-align: top } .bad { color: #b00 }
 </style></head><body>
-{{define "items"}}{{range .}}<tr><td>{{.Object}}</td><td>{{.State}} {{.Class}}</td><td>{{age .Since}}</td><td>{{age .Due}}</td><td>{{if .Failures}}{{.Failures}}{{end}}</td><td>{{range .Causes}}{{from .}}<br>{{end}}</td></tr>{{end}}{{end}}
+{{define "items"}}{{range .}}<tr><td>{{.Object}}</td><td>{{.State}} {{.Class}}</td><td>{{age .Since}}</td><td>{{age .Due}}</td><td>{{if .Failures}}{{.Failures}}{{end}}</td><td>{{range .Causes}}{{.}}<br>{{end}}</td></tr>{{end}}{{end}}
 <h1>{{.Instance}}</h1>
 <p>{{with .Leadership}}{{if eq .Mode "none"}}No leader election.{{else}}{{if .Leading}}Leading{{else}}Standby{{end}}, by {{.Mode}}.{{end}} <span class="bad">{{.Problem}}</span>{{end}}</p>
 {{with .Leadership.Leases}}<table><tr><th>shard</th><th>holder</th><th>here</th><th>writes until</th></tr>

@@ -53,7 +53,7 @@ func (t *tracer) reconcile(ctx context.Context, c *Controller, info *reconcileIn
 		if !ok {
 			continue
 		}
-		links = append(links, trace.Link{SpanContext: w.span, Attributes: []attribute.KeyValue{attribute.String("setpoint.cause", causeText(debugCause(cause)))}})
+		links = append(links, trace.Link{SpanContext: w.span, Attributes: []attribute.KeyValue{attribute.String("setpoint.cause", debugCause(cause).String())}})
 		if !first.span.IsValid() {
 			first = w
 		}

@@ -142,10 +142,7 @@ func at(lines []string, n int) string {
 func causeTexts(causes []debug.Cause) []string {
 	texts := make([]string, len(causes))
 	for i, c := range causes {
-		texts[i] = strings.Join(strings.Fields(c.Source+" "+c.Kind+" "+c.Object+" "+c.Verb), " ")
-		if c.Count > 1 {
-			texts[i] += fmt.Sprintf(" (%d times)", c.Count)
-		}
+		texts[i] = c.String()
 	}
 	return texts
 }

@@ -4,7 +4,11 @@
 // added; none changes its meaning.
 package debug
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // The paths of the endpoint.
 const (
@@ -105,6 +109,16 @@ type Cause struct {
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
 	Count   int       `json:"count"`
+}
+
+// String says the cause in a line: "Owns Deployment.apps default/web modified (3
+// times)".
+func (c Cause) String() string {
+	text := strings.Join(strings.Fields(c.Source+" "+c.Kind+" "+c.Object+" "+c.Verb), " ")
+	if c.Count > 1 {
+		text += fmt.Sprintf(" (%d times)", c.Count)
+	}
+	return text
 }
 
 // Story is what the controllers of a manager know of one object.
