@@ -95,7 +95,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req setpoint.Request) (setpo
 }
 
 // read returns the workload, or nil when there is none that concerns this operator. It asks to be called again when the
-// cache changed in between.
+// cache changed in between. What the server has and the cache does not is of no use here, so the operator's role does not
+// allow to get workloads: while the cache is far behind an own write, the read fails and is tried again.
 func (r *reconciler) read(ctx context.Context, req setpoint.Request) (w *workload, again bool, err error) {
 	obj := r.kind.empty()
 	if err := r.client.Get(ctx, req.Key(), obj); err != nil {
