@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/go-logr/logr v1.4.4
 	github.com/setpoint-dev/setpoint v0.0.0-00010101000000-000000000000
+	github.com/setpoint-dev/setpoint/operators v0.0.0-00010101000000-000000000000
 	github.com/setpoint-dev/setpoint/plane v0.0.0-00010101000000-000000000000
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -19,6 +19,7 @@ import (
 	"github.com/setpoint-dev/setpoint/bench/edit"
 	"github.com/setpoint-dev/setpoint/bench/pipeline"
 	"github.com/setpoint-dev/setpoint/bench/queue"
+	"github.com/setpoint-dev/setpoint/bench/replicaset"
 	"github.com/setpoint-dev/setpoint/bench/report"
 	"github.com/setpoint-dev/setpoint/bench/servers"
 )
@@ -52,6 +53,7 @@ func parts(o options) []part {
 		}},
 		{"sync-10k-pods", func(ctx context.Context) ([]report.Result, error) { return one(pipeline.MeasureSync(ctx, pods)) }},
 		{"event-latency", func(ctx context.Context) ([]report.Result, error) { return one(pipeline.MeasureLatency(ctx, 1000, 5)) }},
+		{"replicaset", func(ctx context.Context) ([]report.Result, error) { return replicaset.Measure(ctx, 500) }},
 		{"test-edit-run", func(ctx context.Context) ([]report.Result, error) { return measureEdit(ctx, o) }},
 	}
 }
