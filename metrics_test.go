@@ -140,7 +140,7 @@ func TestSeriesDoNotGrowWithObjects(t *testing.T) {
 					return setpoint.Result{RequeueAfter: time.Hour}, nil
 				})
 			r.start()
-			settle(5 * time.Second)
+			settle(20 * time.Millisecond) // each once, and some retries
 			for line := range strings.Lines(r.metric("")) {
 				if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "go_") && !strings.HasPrefix(line, "process_") {
 					n++
