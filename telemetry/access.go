@@ -45,6 +45,7 @@ const (
 	deniedFor      = 10 * time.Second // how long a no is believed
 	maxReviews     = 512              // answers that are kept
 	maxBearerToken = 16 << 10         // bytes
+	maxPath        = 256              // bytes of a request's path
 )
 
 // Guard lets requests pass whose bearer token the API server knows and whose user
@@ -55,7 +56,8 @@ const (
 // Who brings no token, or one that is not known, is answered 401, who lacks the
 // right 403. When the API server cannot be asked the answer is 503: it fails
 // closed. Answers are kept for a minute, denials for ten seconds, and at most 512
-// of them; a token is kept as a hash only.
+// of them; a token is kept as a hash only. Longer paths than 256 bytes, which
+// nothing is served at, are answered 404 without asking.
 type Guard struct {
 	tokens  authenticationclient.TokenReviewInterface
 	rights  authorizationclient.SubjectAccessReviewInterface
@@ -120,6 +122,9 @@ func (g *Guard) judge(req *http.Request) answer {
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxBearerToken {
 		return answer{code: http.StatusUnauthorized, text: "a bearer token is needed"}
+	}
+	if len(req.URL.Path) > maxPath { // it is kept with the answer, and strangers choose it
+		return answer{code: http.StatusNotFound, text: "there is no such page"}
 	}
 	q := question{sha256.Sum256([]byte(token)), req.URL.Path}
 	if a, ok := g.known(q, time.Now()); ok {

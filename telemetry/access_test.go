@@ -131,6 +131,7 @@ func TestGuard(t *testing.T) {
 			{"GET", "/metrics", "Bearer poor", 403, "who is poor; may poor get /metrics [all] map[pod:[p]]"},
 			{"GET", "/metrics", "bearer good", 200, "who is good; may good get /metrics [all] map[pod:[p]]"},
 			{"HEAD", "/metrics", "Bearer good", 200, ""},
+			{"GET", "/" + strings.Repeat("x", 256), "Bearer bad", 404, ""},
 			{"GET", "/debug", "Bearer good", 403, "who is good; may good get /debug [all] map[pod:[p]]"},
 			{"GET", "/metrics", "Bearer bad", 401, ""},
 			{"GET", "/metrics", "Bearer poor", 403, ""},
