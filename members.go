@@ -194,8 +194,8 @@ func (m *Manager) RemoveCluster(ctx context.Context, name string) error {
 	c.member.leave(errRemoved)
 	if !hosted {
 		c.member.kill(errRemoved)
-		close(c.member.done)
 		m.forget(c)
+		close(c.member.done) // only now may another take the name
 		m.log.Info("cluster removed", "cluster", name)
 		return nil
 	}
