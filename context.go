@@ -25,9 +25,10 @@ type reconcileInfo struct {
 	traceID string // of its span, "" without one
 	hops    int    // reconciles before it in its trace
 
-	mu    sync.Mutex
-	wrote writes
-	sent  []debug.Write // for the history
+	mu       sync.Mutex
+	wrote    writes
+	sent     []debug.Write // for the history, the first historyWrites
+	unlisted int           // how many more there were
 }
 
 // infoOf returns what is known of the reconcile that ctx belongs to, or nil.

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/setpoint-dev/setpoint/telemetry/debug"
 )
 
@@ -27,28 +30,48 @@ func (m *Manager) serveObject(w http.ResponseWriter, req *http.Request) {
 	m.writeJSON(w, m.story(cl, kind, Request{Cluster: cl.name, Namespace: query.Get("namespace"), Name: name}))
 }
 
-// story tells all that is known of an object.
+// story tells all that is known of an object. A namespace does not matter where
+// the kind has none.
 func (m *Manager) story(cl *Cluster, kind string, req Request) debug.Story {
 	s := debug.Story{
 		Instance: m.instance(), Kind: kind, Namespace: req.Namespace, Name: req.Name, Controllers: []debug.Chapter{},
 	}
+	for _, c := range m.declared() {
+		if at := c.siteOf(cl.name); at != nil && m.names(kind, kindName(c.kind)) {
+			s.Kind = kindName(c.kind)
+			if at.isClusterScoped() {
+				req.Namespace = ""
+			}
+			s.Controllers = append(s.Controllers, at.chapter(req))
+		}
+	}
 	for _, k := range cl.cache.Kinds() {
 		if m.names(kind, kindName(k.Kind)) {
 			s.Kind = kindName(k.Kind)
+			if _, exists := cl.cache.Peek(k.Kind, types.NamespacedName{Name: req.Name}); exists {
+				req.Namespace = ""
+			}
 			if cl.cache.Covers(k.Kind, req.Namespace) {
 				_, exists := cl.cache.Peek(k.Kind, req.Key())
 				s.Exists = &exists
 			}
 		}
 	}
-	for _, c := range m.declared() {
-		if at := c.siteOf(cl.name); at != nil && m.names(kind, kindName(c.kind)) {
-			s.Kind = kindName(c.kind)
-			s.Controllers = append(s.Controllers, at.chapter(req))
-		}
-	}
+	s.Namespace = req.Namespace
 	s.Others = m.history.about(s.Kind, req.String(), debugOthers)
 	return s
+}
+
+// isClusterScoped reports whether it is known that the controller's objects are in
+// no namespace.
+func (c *site) isClusterScoped() bool {
+	select {
+	case <-c.synced: // so the mapper knows the kind, and sends nothing
+		mapping, err := c.cluster.mapper.RESTMapping(c.kind.GroupKind(), c.kind.Version)
+		return err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot
+	default:
+		return false
+	}
 }
 
 // names reports whether what somebody asks for is a kind, which is given as
@@ -122,9 +145,13 @@ func (t *takeover) keeps(r Request) bool {
 	return ok
 }
 
-// note keeps a write for the history.
+// note keeps a write for the history, or counts it when there are many.
 func (info *reconcileInfo) note(w debug.Write) {
 	info.mu.Lock()
 	defer info.mu.Unlock()
+	if len(info.sent) == historyWrites {
+		info.unlisted++
+		return
+	}
 	info.sent = append(info.sent, w)
 }

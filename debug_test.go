@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
@@ -147,6 +148,30 @@ func TestStoryOfOthers(t *testing.T) {
 	})
 }
 
+// Where a kind has no namespaces it does not matter which one is asked for.
+func TestStoryWithoutNamespace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.Namespaces)
+		r := newRig(t, server, debugging)
+		setpoint.For[*corev1.Namespace](r.m, "teams").Reconcile(func(context.Context, *corev1.Namespace) (setpoint.Result, error) {
+			return setpoint.Result{}, nil
+		})
+		r.start()
+		team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+		apitest.Put(server, team)
+		settle(time.Second)
+		s := r.story("namespace", "team")
+		if s.Namespace != "" || !*s.Exists || len(s.Controllers[0].Reconciles) != 1 {
+			t.Errorf("%+v", s)
+		}
+		server.Delete(team)
+		settle(time.Second)
+		if s = r.story("namespace", "team"); *s.Exists || len(s.Controllers[0].Reconciles) == 0 {
+			t.Errorf("deleted: %+v", s)
+		}
+	})
+}
+
 // A replica that stands by says who holds an object, and what it keeps for the day
 // that it leads.
 func TestStoryOfAStandby(t *testing.T) {
@@ -178,7 +203,8 @@ func TestStoryOfAStandby(t *testing.T) {
 	})
 }
 
-// What is kept of the past is bounded: of each object, in objects and in writes.
+// What is kept of the past is bounded: of each object, in objects, in writes and in
+// the length of errors.
 func TestHistoryIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := apitest.New(apitest.ConfigMaps)
@@ -188,6 +214,9 @@ func TestHistoryIsBounded(t *testing.T) {
 		}
 		r := newRig(t, server, debugging)
 		setpoint.For[*corev1.ConfigMap](r.m, "many").Reconcile(func(ctx context.Context, o *corev1.ConfigMap) (setpoint.Result, error) {
+			if text := o.Data["error"]; text != "" {
+				return setpoint.Result{}, errors.New(text)
+			}
 			for n := range len(o.Data["writes"]) {
 				before := o.DeepCopy()
 				o.Data = map[string]string{"n": fmt.Sprint(n)}
@@ -215,6 +244,15 @@ func TestHistoryIsBounded(t *testing.T) {
 		first := reconciles[len(reconciles)-1]
 		if len(first.Writes) != 16 || first.Unlisted != 4 || !slices.Equal(first.Writes[0].Fields, []string{"data.n", "data.writes"}) {
 			t.Errorf("%d writes and %d more, the first %+v", len(first.Writes), first.Unlisted, first.Writes[0])
+		}
+
+		noisy := configMap("default", "noisy")
+		noisy.Data = map[string]string{"error": strings.Repeat("é", 1<<20)}
+		apitest.Put(server, noisy)
+		settle(time.Millisecond)
+		reconciles = r.story("ConfigMap", "noisy").Controllers[0].Reconciles
+		if text := reconciles[0].Error; len(text) > 1<<10 || !strings.HasSuffix(text, "é…") {
+			t.Errorf("an error of %d bytes is kept, ending in %q", len(text), text[max(len(text)-20, 0):])
 		}
 	})
 }

@@ -32,7 +32,7 @@ func debugWrite(cluster, kind string, r client.Request, w client.Written) debug.
 		Object: Request{cluster, r.Namespace, w.Name}.String(), Fields: namedFields(w),
 	}
 	if w.Err != nil {
-		d.Error = w.Err.Error()
+		d.Error = short(w.Err)
 	}
 	return d
 }

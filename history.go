@@ -3,6 +3,7 @@ package setpoint
 import (
 	"container/list"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 const (
 	historyObjects = 1000
 	historyEach    = 8
-	historyWrites  = 16 // of one reconcile
+	historyWrites  = 16      // of one reconcile
+	historyText    = 1 << 10 // bytes of an error
 )
 
 // history remembers the last reconciles. Nil remembers nothing.
@@ -116,10 +118,20 @@ func (c *Controller) remember(info *reconcileInfo, item queue.Item[Request], o o
 	if r.Result == "" {
 		r.Result = "skipped"
 	} else if err != nil {
-		r.Error = err.Error()
+		r.Error = short(err)
 	}
 	info.mu.Lock()
-	r.Writes, r.Unlisted = append([]debug.Write{}, info.sent[:min(len(info.sent), historyWrites)]...), max(len(info.sent)-historyWrites, 0)
+	r.Writes, r.Unlisted = append([]debug.Write{}, info.sent...), info.unlisted
 	info.mu.Unlock()
 	c.m.history.add(c.name, item.Key, r)
+}
+
+// short returns the text of an error, as much of it as is kept.
+func short(err error) string {
+	text := err.Error()
+	if len(text) <= historyText {
+		return text
+	}
+	const more = "…"
+	return strings.ToValidUTF8(text[:historyText-len(more)], "") + more
 }
