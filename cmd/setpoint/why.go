@@ -92,6 +92,21 @@ func (t told) known() bool {
 		})
 }
 
+// stories asks all managers for the object of a kind, and returns what those say that know it.
+func (o *whyOptions) stories(ctx context.Context, endpoints *endpoints, kind, namespace string) ([]told, error) {
+	stories := []told{}
+	for _, e := range endpoints.all {
+		story, err := e.story(ctx, kind, namespace, o.name, o.cluster)
+		if err != nil {
+			return nil, fmt.Errorf("asking %s: %w", e.name, err)
+		}
+		if t := (told{e.name, story}); t.known() {
+			stories = append(stories, t)
+		}
+	}
+	return stories, nil
+}
+
 // run asks all managers and prints what those say that know the object.
 func (o *whyOptions) run(ctx context.Context, s streams) error {
 	endpoints, namespace, err := o.find(ctx)
@@ -102,14 +117,17 @@ func (o *whyOptions) run(ctx context.Context, s streams) error {
 	if o.namespace != "" {
 		namespace = o.namespace
 	}
-	stories := []told{}
-	for _, e := range endpoints.all {
-		story, err := e.story(ctx, o.kind, namespace, o.name, o.cluster)
-		if err != nil {
-			return fmt.Errorf("asking %s: %w", e.name, err)
-		}
-		if t := (told{e.name, story}); t.known() {
-			stories = append(stories, t)
+	stories, err := o.stories(ctx, endpoints, o.kind, namespace)
+	if err != nil {
+		return err
+	}
+	var notAsked error
+	if len(stories) == 0 { // managers know kinds and resources, but no short names
+		var kind string
+		if kind, notAsked = fullKind(endpoints.cluster, o.kind); kind != "" {
+			if stories, err = o.stories(ctx, endpoints, kind, namespace); err != nil {
+				return err
+			}
 		}
 	}
 	if o.output == "json" {
@@ -128,9 +146,13 @@ func (o *whyOptions) run(ctx context.Context, s streams) error {
 			}
 		}
 	}
-	if len(stories) == 0 {
-		return fmt.Errorf("no manager that was asked (%s) knows %s %s in the namespace %q: none reconciles, reads or wrote it",
-			strings.Join(endpoints.names(), ", "), o.kind, o.name, namespace)
+	if len(stories) > 0 {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("no manager that was asked (%s) knows %s %s in the namespace %q: none reconciles, reads or wrote it",
+		strings.Join(endpoints.names(), ", "), o.kind, o.name, namespace)
+	if notAsked != nil {
+		err = fmt.Errorf("%w; and the API server could not be asked what kind %q is: %w", err, o.kind, notAsked)
+	}
+	return err
 }

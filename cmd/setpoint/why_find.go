@@ -66,6 +66,7 @@ type endpoint struct {
 // endpoints are all that are asked, and what keeps them open.
 type endpoints struct {
 	all     []endpoint
+	cluster *rest.Config // theirs, as far as is known; nil: unknown
 	closers []func()
 }
 
@@ -106,7 +107,7 @@ func (o *endpointOptions) find(ctx context.Context) (*endpoints, string, error) 
 	if err != nil {
 		return nil, "", err
 	}
-	found := &endpoints{}
+	found := &endpoints{cluster: config}
 	if o.address != "" {
 		one, err := o.atAddress(token)
 		if err != nil {
@@ -208,7 +209,7 @@ func (o *endpointOptions) findPlane(ctx context.Context) (*endpoints, string, er
 	if err != nil {
 		return nil, "", err
 	}
-	found, client := &endpoints{}, clientWith(trusted)
+	found, client := &endpoints{cluster: config}, clientWith(trusted)
 	for _, name := range last.Debug.Operators {
 		found.all = append(found.all, endpoint{name: "operator " + name, url: last.Debug.URL + "/" + name, token: token, http: client})
 	}
