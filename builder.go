@@ -124,6 +124,16 @@ func (b *Builder[T]) Backoff(base, max time.Duration) *Builder[T] {
 	return b
 }
 
+// Optional declares that the primary kind may not be served, such as one of a
+// CustomResourceDefinition that not every cluster has. As long as it is not, the
+// controller is idle, which is said in /readyz but is no reason not to be ready;
+// when it comes, the controller starts. Default: a kind that is missing is
+// reported, and keeps the manager from being ready.
+func (b *Builder[T]) Optional() *Builder[T] {
+	b.c.optional = true
+	return b
+}
+
 // RateLimit bounds the reconciles of this controller in each cluster, whatever
 // they are for: so many per second in the long run, and burst at once. It protects
 // what the reconciler calls, such as an external API, from start-up listings and

@@ -38,6 +38,7 @@ type Controller struct {
 	backoff  queue.Backoff
 	retries  queue.Bucket
 	rate     queue.Bucket // of all reconciles; zero: no bound
+	optional bool         // whether the primary kind may not be served
 	// Exactly one of these is set.
 	onObject  func(context.Context, client.Object) (Result, error)
 	onRequest Reconciler
@@ -136,6 +137,8 @@ func (c *Controller) readiness() (string, error) {
 	for _, s := range c.sites() {
 		waits := s.waits()
 		switch {
+		case s.cluster.name == "" && s.missing():
+			detail = "idle: " + waits.Error()
 		case s.cluster.name == "":
 			if err := errors.Join(waits, s.stuck()); err != nil {
 				return "", err

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -324,6 +325,35 @@ func TestLaw11StuckControllerIsNamedAndHeals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A controller whose kind may be missing is idle without it, which is no reason not to be ready, and starts when it comes.
+func TestLaw11OptionalKind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := apitest.New(apitest.ConfigMaps)
+		r := newRig(t, server)
+		ran := &calls{}
+		setpoint.For[*appsv1.Deployment](r.m, "optional").Optional().Watches(&corev1.ConfigMap{}, toConfigMap("a")).
+			Reconcile(func(_ context.Context, d *appsv1.Deployment) (setpoint.Result, error) {
+				ran.add(d.Name)
+				return setpoint.Result{}, nil
+			})
+		r.start()
+		settle(10 * time.Minute)
+		code, body := r.get("/readyz?verbose")
+		if code != 200 || !strings.Contains(body, "[+]optional ok: idle: For Deployment.apps: waiting for the first listing: ") {
+			t.Errorf("/readyz %d: %s", code, body)
+		}
+		if log := r.logs.String(); strings.Contains(log, "controller not started") {
+			t.Errorf("log:\n%s", log)
+		}
+		server.Serve(apitest.Deployments)
+		apitest.Put(server, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late"}})
+		settle(10 * time.Minute)
+		if code, body := r.get("/readyz?verbose"); code != 200 || !strings.Contains(body, "[+]optional ok\n") || ran.of("late") != 1 {
+			t.Errorf("it ran %d times; /readyz %d: %s", ran.of("late"), code, body)
+		}
+	})
 }
 
 // The causes of a reconcile merge while the key waits, and reach the context

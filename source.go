@@ -141,6 +141,9 @@ func (c *site) watch(ctx context.Context) error {
 		}
 	}()
 	start := time.Now()
+	if c.cluster.name == "" && c.optional {
+		c.metrics.Ready.Set(1) // nobody need mind if the kind never comes
+	}
 	c.takeover.won() // what is held now misses no change
 	c.unpark(c.m.leads.holds)
 	for i, t := range c.taps {
@@ -236,9 +239,20 @@ func (c *site) await(ctx context.Context, closed <-chan struct{}) bool {
 			timer.Stop()
 			return false
 		case <-timer.C:
-			c.log.Error("controller not started", "error", c.waits())
+			if !c.missing() {
+				c.log.Error("controller not started", "error", c.waits())
+			}
 		}
 	}
+}
+
+// missing reports whether the controller waits for its primary kind, which is not
+// served and need not be.
+func (c *site) missing() bool {
+	if !c.optional || len(c.taps) == 0 {
+		return false
+	}
+	return meta.IsNoMatchError(c.taps[0].waitsFor())
 }
 
 // waitForMapping waits until it is known whether the primary kind is

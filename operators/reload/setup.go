@@ -89,6 +89,9 @@ func declare[T client.Object](m *setpoint.Manager, r *reconciler) {
 		obj.SetGroupVersionKind(sourceKind(kind))
 		b.Watches(obj, r.users, contentChanged)
 	}
+	if r.kind.gvk == rolloutKind {
+		b.Optional() // most clusters have no Argo
+	}
 	b.ReconcileRequest(r)
 }
 
