@@ -22,19 +22,19 @@ func (m *Manager) serveObject(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "name an object: "+debug.PathObject+"?kind=Foo&namespace=default&name=website", http.StatusBadRequest)
 		return
 	}
-	cl := m.Cluster(query.Get("cluster"))
-	if cl == nil {
-		http.Error(w, "there is no such cluster", http.StatusNotFound)
-		return
-	}
-	m.writeJSON(w, m.story(cl, kind, Request{Cluster: cl.name, Namespace: query.Get("namespace"), Name: name}))
+	m.writeJSON(w, m.story(kind, Request{Cluster: query.Get("cluster"), Namespace: query.Get("namespace"), Name: name}))
 }
 
-// story tells all that is known of an object. A namespace does not matter where
-// the kind has none.
-func (m *Manager) story(cl *Cluster, kind string, req Request) debug.Story {
+// story tells all that is known of an object: nothing, when there is no such
+// cluster. A namespace does not matter where the kind has none.
+func (m *Manager) story(kind string, req Request) debug.Story {
 	s := debug.Story{
-		Instance: m.instance(), Kind: kind, Namespace: req.Namespace, Name: req.Name, Controllers: []debug.Chapter{},
+		Instance: m.instance(), Kind: kind, Namespace: req.Namespace, Name: req.Name,
+		Controllers: []debug.Chapter{}, Others: []debug.Reconcile{},
+	}
+	cl := m.Cluster(req.Cluster)
+	if cl == nil {
+		return s
 	}
 	for _, c := range m.declared() {
 		if at := c.siteOf(cl.name); at != nil && m.names(kind, kindName(c.kind)) {

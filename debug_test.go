@@ -142,6 +142,10 @@ func TestStoryOfOthers(t *testing.T) {
 		if s.Kind != "Foo" || s.Exists != nil || len(s.Controllers)+len(s.Others) != 0 {
 			t.Errorf("%+v", s)
 		}
+		if code, body := r.get(debug.PathObject + "?kind=ConfigMap&namespace=default&name=web&cluster=none"); code != 200 ||
+			strings.Contains(body, "copy") || !strings.Contains(body, `"controllers": []`) {
+			t.Errorf("in a cluster that there is not: %d %s", code, body)
+		}
 		if code, body := r.get(debug.PathObject); code != 400 || !strings.Contains(body, "?kind=Foo&namespace=") {
 			t.Errorf("%d %s", code, body)
 		}

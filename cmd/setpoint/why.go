@@ -149,8 +149,12 @@ func (o *whyOptions) run(ctx context.Context, s streams) error {
 	if len(stories) > 0 {
 		return nil
 	}
-	err = fmt.Errorf("no manager that was asked (%s) knows %s %s in the namespace %q: none reconciles, reads or wrote it",
-		strings.Join(endpoints.names(), ", "), o.kind, o.name, namespace)
+	where := fmt.Sprintf("the namespace %q", namespace)
+	if o.cluster != "" {
+		where += fmt.Sprintf(" of the cluster %q", o.cluster)
+	}
+	err = fmt.Errorf("no manager that was asked (%s) knows %s %s in %s: none reconciles, reads or wrote it",
+		strings.Join(endpoints.names(), ", "), o.kind, o.name, where)
 	if notAsked != nil {
 		err = fmt.Errorf("%w; and the API server could not be asked what kind %q is: %w", err, o.kind, notAsked)
 	}
