@@ -94,7 +94,7 @@ func TestStoryOfAnObject(t *testing.T) {
 			t.Errorf("the write names no version: %+v", w)
 		}
 		if chapter.Now == nil || chapter.Now.State != "delayed" || chapter.Now.Class != "planned" ||
-			chapter.Now.Due.Sub(time.Now()).Round(time.Minute) != time.Hour || chapter.Next != nil || !chapter.Held || chapter.Paused != "" {
+			time.Until(*chapter.Now.Due).Round(time.Minute) != time.Hour || chapter.Next != nil || !chapter.Held || chapter.Paused != "" {
 			t.Errorf("%+v", chapter)
 		}
 

@@ -73,7 +73,7 @@ func (s *recordedSpan) SpanContext() trace.SpanContext { return s.self }
 
 func (s *recordedSpan) SetAttributes(attrs ...attribute.KeyValue) {
 	for _, a := range attrs {
-		s.attrs[a.Key] = a.Value.Emit()
+		s.attrs[a.Key] = a.Value.String()
 	}
 }
 
