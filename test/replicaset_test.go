@@ -119,7 +119,12 @@ func (k *keeping) scale(set *appsv1.ReplicaSet, replicas int32) {
 // full waits until a ReplicaSet is asked for so many Pods, and says that it has them and that they are ready.
 func (k *keeping) full(set *appsv1.ReplicaSet, replicas int32) *appsv1.ReplicaSet {
 	k.Helper()
-	return planetest.WaitFor(k, k, time.Hour, set, func(set *appsv1.ReplicaSet) bool {
+	return k.fullWithin(time.Hour, set, replicas)
+}
+
+func (k *keeping) fullWithin(limit time.Duration, set *appsv1.ReplicaSet, replicas int32) *appsv1.ReplicaSet {
+	k.Helper()
+	return planetest.WaitFor(k, k, limit, set, func(set *appsv1.ReplicaSet) bool {
 		s := set.Status
 		return *set.Spec.Replicas == replicas && s.ObservedGeneration == set.Generation && s.Replicas == replicas &&
 			s.FullyLabeledReplicas == replicas && s.ReadyReplicas == replicas && s.AvailableReplicas == replicas && len(s.Conditions) == 0
@@ -459,7 +464,7 @@ func TestReplicaSetRole(t *testing.T) {
 		k.startAs(operator, "only", losesAnswers(deletesPod), watchesLate(3*time.Second))
 		web := newReplicaSet("web", 4)
 		k.create(web)
-		k.full(web, 4)
+		k.fullWithin(planetest.Timeout, web, 4)
 		pod := firstOf(k.pods(web, func(pods map[string]*corev1.Pod) bool { return len(pods) == 4 }))
 		k.patch(pod, `{"metadata":{"labels":{"app":"other"}}}`)
 		planetest.Wait(k, k, pod, func(p *corev1.Pod) bool { return owner.ControllerOf(p) == nil })
@@ -469,8 +474,8 @@ func TestReplicaSetRole(t *testing.T) {
 		})
 		k.patch(pod, `{"metadata":{"labels":{"app":"web"}}}`)
 		planetest.Wait(k, k, pod, func(p *corev1.Pod) bool { return owner.ControllerOf(p) != nil })
-		k.full(web, 4)
+		k.fullWithin(planetest.Timeout, web, 4)
 		k.scale(web, 0)
-		k.full(web, 0)
+		k.fullWithin(planetest.Timeout, web, 0)
 	})
 }
