@@ -1,11 +1,13 @@
 package plane_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -72,5 +74,35 @@ func TestVirtualTime(t *testing.T) {
 		begin = time.Now()
 		p.Stop()
 		took("the stop", 0)
+	})
+}
+
+// A plane stops while a request is judged that waits, as the creation of an object in a namespace that does not exist does.
+func TestStopWhileAdmissionWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := plane.New(plane.Config{APIOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		client := kubernetes.NewForConfigOrDie(p.RESTConfig())
+		ctx, cancel := context.WithCancel(t.Context())
+		refused := make(chan error, 1)
+		go func() {
+			_, err := client.CoreV1().ConfigMaps("missing").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "early"}}, metav1.CreateOptions{})
+			refused <- err
+		}()
+		synctest.Wait() // it is being judged
+		cancel()
+		begin := time.Now()
+		p.Stop()
+		if passed := time.Since(begin); passed == 0 || passed > time.Second {
+			t.Errorf("the stop took %v of virtual time, want the short while that the judgement lasts", passed)
+		}
+		if err := <-refused; err == nil {
+			t.Error("an object was made in a namespace that does not exist")
+		}
 	})
 }

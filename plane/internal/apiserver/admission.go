@@ -33,8 +33,10 @@ const mapperTTL = 30 * time.Second
 // seconds for plugins that have ended.
 type lateAdmission struct {
 	admission.Interface
-	judging sync.RWMutex // read-locked while a plugin judges
-	closed  bool
+
+	mu      sync.Mutex
+	judging int           // plugins that judge
+	idle    chan struct{} // closed when the last of them is done; nil: not closed yet
 }
 
 // Admit implements admission.MutationInterface.
@@ -56,20 +58,43 @@ func (l *lateAdmission) Validate(ctx context.Context, a admission.Attributes, o 
 }
 
 func (l *lateAdmission) judge(do func() error) error {
-	l.judging.RLock()
-	defer l.judging.RUnlock()
-	if l.closed {
+	if !l.begin() {
 		return apierrors.NewServiceUnavailable("the server is stopping")
 	}
+	defer l.end()
 	return do()
 }
 
+// begin counts a judgement in, and reports false when there shall be no more.
+func (l *lateAdmission) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle != nil {
+		return false
+	}
+	l.judging++
+	return true
+}
+
+func (l *lateAdmission) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.judging--; l.judging == 0 && l.idle != nil {
+		close(l.idle)
+	}
+}
+
 // close refuses all that is still to be judged, and returns when nothing is being
-// judged.
+// judged. It waits for a channel: for a lock, virtual time would stand still, in
+// which plugins wait, too.
 func (l *lateAdmission) close() {
-	l.judging.Lock()
-	defer l.judging.Unlock()
-	l.closed = true
+	l.mu.Lock()
+	l.idle = make(chan struct{})
+	if l.judging == 0 {
+		close(l.idle)
+	}
+	l.mu.Unlock()
+	<-l.idle
 }
 
 // startAdmission turns on the plugins that kube-apiserver turns on by default. The
