@@ -29,7 +29,7 @@ image: ## write the image that runs the shipped operators as an OCI archive, bin
 .PHONY: test
 test: ## run every test that needs neither a cluster nor a long time, with the race detector
 	@./hack/progress "compiling (the first time this takes in much of Kubernetes)" $(GO) build $(RACE) -v $(LIBRARIES)
-	$(GO) test $(RACE) -vet=off -ldflags='-s -w' -timeout 9m $(PACKAGES)
+	$(GO) test $(RACE) -vet=off -ldflags='-s -w' -timeout 20m $(PACKAGES)
 
 .PHONY: mutants
 mutants: ## break each law on purpose and show that the tests of docs/laws.md notice

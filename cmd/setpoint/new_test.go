@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -72,9 +74,16 @@ func TestNewProject(t *testing.T) {
 	t.Run("generate", func(t *testing.T) { generatesNothing(t, dir, caches) })
 	golang("build", "-o", "bin/manager", "./cmd")
 	golang("vet", "./api/...", "./cmd/...", "./internal/...")
-	golang("test", "-vet=off", "-ldflags=-s -w", "./...")
+	golang("test", "-vet=off", "-ldflags=-s -w", "-race="+strconv.FormatBool(underRaceDetector()), "./...")
 	t.Logf("from an empty folder to green tests: %v", time.Since(began).Round(time.Millisecond))
 	t.Run("up", func(t *testing.T) { runsOnUp(t, dir) })
+}
+
+// underRaceDetector reports whether this test was built with -race: then all of Kubernetes is compiled that way already,
+// and a test of the project that is built the same way need not compile it once more.
+func underRaceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
 }
 
 // generatesNothing checks that `make generate` changes no file.
