@@ -301,11 +301,8 @@ func (m *Manager) sitesIn(c *Cluster) []*site {
 
 // allSites returns all sites, by controller and cluster.
 func (m *Manager) allSites() []*site {
-	m.mu.Lock()
-	controllers := m.controllers[:len(m.controllers):len(m.controllers)]
-	m.mu.Unlock()
 	var sites []*site
-	for _, c := range controllers {
+	for _, c := range m.declared() {
 		sites = append(sites, c.sites()...)
 	}
 	return sites

@@ -62,7 +62,7 @@ func (w writes) include(id string) bool {
 
 // observeWrite remembers a write of the reconcile that ctx belongs to.
 func (c *Cluster) observeWrite(ctx context.Context, r client.Request) {
-	info, _ := ctx.Value(contextKey{}).(*reconcileInfo)
+	info := infoOf(ctx)
 	if info == nil || r.Name == "" && r.GenerateName == "" {
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -245,16 +244,7 @@ func (causes causesValue) LogValue() slog.Value { return slog.AnyValue(causes.te
 func (causes causesValue) texts() []string {
 	texts := make([]string, len(causes))
 	for i, cause := range causes {
-		words := []string{cause.Source}
-		for _, word := range []string{cause.Kind, cause.Object, cause.Verb} {
-			if word != "" {
-				words = append(words, word)
-			}
-		}
-		if cause.Count > 1 {
-			words = append(words, fmt.Sprintf("(%d times)", cause.Count))
-		}
-		texts[i] = strings.Join(words, " ")
+		texts[i] = debugCause(cause).String()
 	}
 	return texts
 }

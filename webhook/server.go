@@ -30,11 +30,9 @@ const defaultGracePeriod = maxTimeout
 // Certificates is where a Server's certificate comes from: Files or an
 // Authority.
 type Certificates interface {
-	// Run keeps the certificate fresh until ctx ends. It returns nil then.
-	Run(ctx context.Context) error
-	// Certificate returns the present certificate with its Leaf, or why there is
-	// none. It does not block and may be called before Run.
-	Certificate() (*tls.Certificate, error)
+	// Certificate may be called before Run, and returns a certificate with its
+	// Leaf.
+	telemetry.Certificates
 	// Check says whether the certificate can be served, and for how long.
 	Check() (detail string, err error)
 }

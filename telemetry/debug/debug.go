@@ -114,11 +114,16 @@ type Cause struct {
 // String says the cause in a line: "Owns Deployment.apps default/web modified (3
 // times)".
 func (c Cause) String() string {
-	text := strings.Join(strings.Fields(c.Source+" "+c.Kind+" "+c.Object+" "+c.Verb), " ")
-	if c.Count > 1 {
-		text += fmt.Sprintf(" (%d times)", c.Count)
+	words := []string{c.Source}
+	for _, word := range []string{c.Kind, c.Object, c.Verb} {
+		if word != "" {
+			words = append(words, word)
+		}
 	}
-	return text
+	if c.Count > 1 {
+		words = append(words, fmt.Sprintf("(%d times)", c.Count))
+	}
+	return strings.Join(words, " ")
 }
 
 // Story is what the controllers of a manager know of one object.
