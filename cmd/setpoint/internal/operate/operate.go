@@ -100,12 +100,10 @@ func strangers(flags *pflag.FlagSet, operators, chosen []catalog.Operator) error
 	return errors.Join(errs...)
 }
 
-// ownerOf returns the name of the operator that has a flag, or nothing.
+// ownerOf returns the name of the operator that has a flag, with whose name it begins, or nothing.
 func ownerOf(flagName string, operators []catalog.Operator) string {
 	for _, o := range operators {
-		own := flag.NewFlagSet(o.Name, flag.ContinueOnError)
-		o.AddFlags(own)
-		if own.Lookup(flagName) != nil {
+		if strings.HasPrefix(flagName, o.Name+"-") {
 			return o.Name
 		}
 	}
