@@ -42,7 +42,7 @@ func startBadges(t *testing.T, m *setpoint.Manager) {
 			}
 			return setpoint.Result{}, c.Client().Apply(ctx, badge)
 		})
-	run(t, m)
+	begin(t, m)
 }
 
 // wantBadge applies a ConfigMap in a cluster and waits for its badge; it returns how long that took.

@@ -43,7 +43,7 @@ func startShops(t *testing.T, c planetest.Cluster, place configspec.Place) (*cli
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, m)
+	begin(t, m)
 	user, err := client.New(client.Config{REST: c.RESTConfig(), FieldOwner: "test"})
 	if err != nil {
 		t.Fatal(err)

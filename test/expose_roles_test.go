@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/setpoint-dev/setpoint/operators/expose"
+	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
@@ -78,7 +79,7 @@ func (l late) Close() error {
 
 // The operator may do what it has to, and no more; also when its cache is behind.
 func TestExposeRole(t *testing.T) {
-	eachRuleNeeded(t, expose.RBAC(), func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
+	eachRuleNeeded(t, plane.Config{}, expose.RBAC(), func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
 		e := exposingIn(t, p)
 		planetest.Apply(t, p, "testdata/httproutes.yaml")
 		operator.Wrap(watchesLate(3 * time.Second))

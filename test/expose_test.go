@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -89,10 +88,7 @@ func (e *exposing) manager(name string, config *rest.Config, o expose.Options) *
 // awaitLeader waits until the replica of that name leads.
 func (e *exposing) awaitLeader(name string) {
 	e.Helper()
-	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "setpoint-system", Name: "setpoint-expose"}}
-	planetest.Wait(e, e.p, held, func(l *coordinationv1.Lease) bool {
-		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == name
-	})
+	awaitLeader(e, e.p, "setpoint-expose", name)
 }
 
 func (e *exposing) create(objects ...client.Object) {

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,9 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/setpoint-dev/setpoint"
@@ -23,6 +20,7 @@ import (
 	"github.com/setpoint-dev/setpoint/operators/foo"
 	"github.com/setpoint-dev/setpoint/operators/foo/v1alpha1"
 	"github.com/setpoint-dev/setpoint/owner"
+	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
@@ -202,11 +200,8 @@ func TestFooRole(t *testing.T) {
 	if rbac == foo.RBAC() {
 		t.Fatal("the manifest has no rule about foos/finalizers any more: neither should this test")
 	}
-	eachRuleNeeded(t, rbac, func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
-		scheme := runtime.NewScheme()
-		if err := errors.Join(clientgoscheme.AddToScheme(scheme), foo.AddToScheme(scheme)); err != nil {
-			t.Fatal(err)
-		}
+	eachRuleNeeded(t, plane.Config{}, rbac, func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
+		scheme := fooScheme(t)
 		planetest.Apply(t, p, "../operators/foo/manifests/sample.setpoint.dev_foos.yaml")
 		user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: scheme, FieldOwner: "test"})
 		if err != nil {

@@ -54,8 +54,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// startFoo runs the Foo operator, which leads by a lease, against p until the test ends.
-func startFoo(t *testing.T, p planetest.Cluster) (*client.Client, *requestLog) {
+// fooScheme knows the built-in kinds and Foo.
+func fooScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, foo.AddToScheme} {
@@ -63,6 +63,13 @@ func startFoo(t *testing.T, p planetest.Cluster) (*client.Client, *requestLog) {
 			t.Fatal(err)
 		}
 	}
+	return scheme
+}
+
+// startFoo runs the Foo operator, which leads by a lease, against p until the test ends.
+func startFoo(t *testing.T, p planetest.Cluster) (*client.Client, *requestLog) {
+	t.Helper()
+	scheme := fooScheme(t)
 	planetest.Apply(t, p, "../operators/foo/manifests/sample.setpoint.dev_foos.yaml")
 	sent := &requestLog{}
 	config := p.RESTConfig()
@@ -77,7 +84,7 @@ func startFoo(t *testing.T, p planetest.Cluster) (*client.Client, *requestLog) {
 	if err := foo.Setup(m); err != nil {
 		t.Fatal(err)
 	}
-	run(t, m)
+	begin(t, m)
 	user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: scheme, FieldOwner: "test"})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -30,6 +29,7 @@ import (
 	"github.com/setpoint-dev/setpoint/lease"
 	"github.com/setpoint-dev/setpoint/operators/memcached"
 	cachev1 "github.com/setpoint-dev/setpoint/operators/memcached/v1"
+	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
@@ -57,22 +57,6 @@ func newMemcachedManager(t testing.TB, config *rest.Config, identity string) *se
 		t.Fatal(err)
 	}
 	return m
-}
-
-// begin runs a manager until stop is called or the test ends, and fails the test when it ends with an error.
-func begin(t testing.TB, m *setpoint.Manager) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
 }
 
 // installMemcached applies the kind, and returns a client of the test's own.
@@ -130,7 +114,7 @@ func TestMemcached(t *testing.T) {
 		config := p.RESTConfig()
 		config.Wrap(way.wrap)
 		begin(t, newMemcachedManager(t, config, "first"))
-		awaitLeader(t, p, "first")
+		awaitLeader(t, p, "setpoint-memcached", "first")
 		stop := begin(t, newMemcachedManager(t, p.RESTConfig(), "second"))
 
 		// Create it: three nodes with names of their own, a headless Service and a budget.
@@ -181,7 +165,7 @@ func TestMemcached(t *testing.T) {
 		way.cut.Store(true)
 		scale(t, user, mc, 4)
 		mc = planetest.Wait(t, p, mc, func(mc *cachev1.Memcached) bool { return *mc.Spec.Size == 4 && settled(mc) })
-		awaitLeader(t, p, "second")
+		awaitLeader(t, p, "setpoint-memcached", "second")
 
 		// Restart the operator, in the middle of a change.
 		mergePatch(t, user, mc.DeepCopy(), `{"spec":{"size":5,"image":"memcached:1.6.40"}}`)
@@ -207,7 +191,7 @@ func TestMemcached(t *testing.T) {
 
 // TestMemcachedRole: the operator can do all of its work with the rights of its manifest, and needs each of them.
 func TestMemcachedRole(t *testing.T) {
-	eachRuleNeeded(t, memcached.RBAC(), func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
+	eachRuleNeeded(t, plane.Config{}, memcached.RBAC(), func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
 		user := installMemcached(t, p)
 		mc := newMemcached("least", 2)
 		set, service, budget := childrenOf(mc)
@@ -283,14 +267,6 @@ func awaitEvent(t testing.TB, p planetest.Cluster, holds func(*eventsv1.Event) b
 
 // exists is for objects that only have to be there.
 func exists[T client.Object](T) bool { return true }
-
-func awaitLeader(t *testing.T, p planetest.Cluster, identity string) {
-	t.Helper()
-	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "setpoint-system", Name: "setpoint-memcached"}}
-	planetest.Wait(t, p, held, func(l *coordinationv1.Lease) bool {
-		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
-	})
-}
 
 // scale changes the size as kubectl scale and autoscalers do.
 func scale(t testing.TB, user *client.Client, mc *cachev1.Memcached, size int32) {

@@ -19,6 +19,7 @@ import (
 	"github.com/setpoint-dev/setpoint/operators/memcached"
 	cachev1 "github.com/setpoint-dev/setpoint/operators/memcached/v1"
 	"github.com/setpoint-dev/setpoint/operators/memcached/v1alpha1"
+	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/manifest"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
@@ -43,7 +44,7 @@ func startMemcachedWebhooks(t *testing.T) (planetest.Cluster, *client.Client, *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, operator := planeWithRights(t, rbac)
+	p, operator := planeWithRights(t, plane.Config{}, rbac)
 	used := &rightsLog{seen: sets.New[string]()}
 	operator.Wrap(used.wrap)
 	planetest.Apply(t, p, file)

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"context"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,26 +24,12 @@ func startWebsites(t *testing.T, p planetest.Cluster, records *dns) *client.Clie
 		t.Fatal(err)
 	}
 	addWebsites(m, records)
-	run(t, m)
+	begin(t, m)
 	user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: scheme, FieldOwner: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return user
-}
-
-// run runs a manager until the test ends, and fails the test when it ends with an error.
-func run(t *testing.T, m *setpoint.Manager) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with %v", err)
-		}
-	})
 }
 
 func TestWebsite(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/operators/reload"
+	"github.com/setpoint-dev/setpoint/plane"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
@@ -181,7 +182,7 @@ func TestReloaderEachKindIsOnItsOwn(t *testing.T) {
 
 // TestReloadRole: the operator can do all of its work with the rights of its manifest, and needs each of them.
 func TestReloadRole(t *testing.T) {
-	eachRuleNeeded(t, reload.RBAC(), func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
+	eachRuleNeeded(t, plane.Config{}, reload.RBAC(), func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
 		r := newReloads(t, p)
 		operator.Wrap(answersLost()) // so that what was written is asked for
 		d := web("web", reload.Auto, "true")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,10 +77,7 @@ func (r *reloads) manager(name string, config *rest.Config, o reload.Options) *s
 // awaitLeader waits until the replica of that name leads.
 func (r *reloads) awaitLeader(name string) {
 	r.Helper()
-	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "setpoint-system", Name: "setpoint-reload"}}
-	planetest.Wait(r, r.p, held, func(l *coordinationv1.Lease) bool {
-		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == name
-	})
+	awaitLeader(r, r.p, "setpoint-reload", name)
 }
 
 func (r *reloads) create(objects ...client.Object) {

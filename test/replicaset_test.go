@@ -14,7 +14,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -90,10 +89,7 @@ func (k *keeping) startAs(config *rest.Config, identity string, wraps ...func(ht
 
 func (k *keeping) awaitLeader(identity string) {
 	k.Helper()
-	held := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "setpoint-system", Name: "setpoint-replicaset"}}
-	planetest.Wait(k, k, held, func(l *coordinationv1.Lease) bool {
-		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
-	})
+	awaitLeader(k, k, "setpoint-replicaset", identity)
 }
 
 func (k *keeping) create(obj client.Object) {
@@ -458,7 +454,7 @@ func TestReplicaSetRole(t *testing.T) {
 	if rbac == replicaset.RBAC() {
 		t.Fatal("the manifest has no rule about replicasets/finalizers any more: neither should this test")
 	}
-	eachRuleNeededOn(t, withoutReplicaSets(), rbac, func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
+	eachRuleNeeded(t, withoutReplicaSets(), rbac, func(t testing.TB, p planetest.Cluster, operator *rest.Config) {
 		k := keepingIn(t, p)
 		k.limitPods("4")
 		k.startAs(operator, "only", losesAnswers(deletesPod), watchesLate(3*time.Second))

@@ -29,13 +29,7 @@ import (
 //
 // The scenario installs whatever else is needed, runs the operator with the configuration, which acts as the manifest's
 // ServiceAccount, and waits for all that the operator is to do, Events included. Its cleanups end the operator.
-func eachRuleNeeded(t *testing.T, rbac string, scenario func(t testing.TB, p planetest.Cluster, operator *rest.Config)) {
-	t.Helper()
-	eachRuleNeededOn(t, plane.Config{}, rbac, scenario)
-}
-
-// eachRuleNeededOn is eachRuleNeeded on planes of that configuration.
-func eachRuleNeededOn(t *testing.T, config plane.Config, rbac string, scenario func(t testing.TB, p planetest.Cluster, operator *rest.Config)) {
+func eachRuleNeeded(t *testing.T, config plane.Config, rbac string, scenario func(t testing.TB, p planetest.Cluster, operator *rest.Config)) {
 	t.Helper()
 	objects, err := manifest.Decode([]byte(rbac))
 	if err != nil {
@@ -44,7 +38,7 @@ func eachRuleNeededOn(t *testing.T, config plane.Config, rbac string, scenario f
 	t.Run("with all rules", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			used := rightsLog{seen: sets.New[string]()}
-			p, operator := planeWithRightsOf(t, config, objects)
+			p, operator := planeWithRights(t, config, objects)
 			operator.Wrap(used.wrap)
 			scenario(t, p, operator)
 			for _, right := range used.unused(t, objects) {
@@ -58,7 +52,7 @@ func eachRuleNeededOn(t *testing.T, config plane.Config, rbac string, scenario f
 	for rule, less := range eachRuleRemoved(t, objects) {
 		t.Run("without "+rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, operator := planeWithRightsOf(t, config, less)
+				p, operator := planeWithRights(t, config, less)
 				if !fails(t, func(t testing.TB) { scenario(t, p, operator) }) {
 					t.Error("it is not needed: the scenario works all the same")
 				}
@@ -68,13 +62,7 @@ func eachRuleNeededOn(t *testing.T, config plane.Config, rbac string, scenario f
 }
 
 // planeWithRights returns a plane to which the objects were applied, and what acts as the ServiceAccount among them.
-func planeWithRights(t *testing.T, objects []*unstructured.Unstructured) (planetest.Cluster, *rest.Config) {
-	t.Helper()
-	return planeWithRightsOf(t, plane.Config{}, objects)
-}
-
-// planeWithRightsOf is planeWithRights with a plane of that configuration.
-func planeWithRightsOf(t *testing.T, config plane.Config, objects []*unstructured.Unstructured) (planetest.Cluster, *rest.Config) {
+func planeWithRights(t *testing.T, config plane.Config, objects []*unstructured.Unstructured) (planetest.Cluster, *rest.Config) {
 	t.Helper()
 	p := planetest.Start(t, config)
 	applier, err := manifest.NewApplier(p.RESTConfig(), planetest.FieldManager)

@@ -46,17 +46,7 @@ func sharer(t *testing.T, p planetest.Cluster, name string) (works <-chan struct
 			o.Data["done"], o.Data["by"] = o.Data["wanted"], name
 			return setpoint.Result{}, m.Client().Patch(ctx, o, client.MergeFrom(before))
 		})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	})
-	t.Cleanup(stop)
-	return begun, stop
+	return begun, begin(t, m)
 }
 
 // Replicas share their objects on a real API server, hand them over when they leave, and leave no Lease behind.

@@ -113,7 +113,7 @@ func (s *soak) start(p planetest.Cluster) *requestLog {
 	}
 	s.records = &dns{records: map[string]bool{}}
 	addWebsites(m, s.records)
-	run(s.T, m)
+	begin(s.T, m)
 	if s.user, err = client.New(client.Config{REST: p.RESTConfig(), Scheme: scheme, FieldOwner: "test"}); err != nil {
 		s.Fatal(err)
 	}

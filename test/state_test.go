@@ -89,7 +89,7 @@ func startWith(t *testing.T, c planetest.Cluster, add func(*setpoint.Manager)) *
 		t.Fatal(err)
 	}
 	add(m)
-	run(t, m)
+	begin(t, m)
 	user, err := client.New(client.Config{REST: c.RESTConfig(), FieldOwner: "test"})
 	if err != nil {
 		t.Fatal(err)

@@ -19,16 +19,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/lease"
 	"github.com/setpoint-dev/setpoint/operators/foo"
-	"github.com/setpoint-dev/setpoint/operators/foo/v1alpha1"
 	"github.com/setpoint-dev/setpoint/plane/manifest"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 	"github.com/setpoint-dev/setpoint/telemetry"
@@ -38,12 +35,7 @@ import (
 // observedFoo runs the Foo operator with its debug endpoint until the test ends.
 func observedFoo(t *testing.T, p planetest.Cluster, change func(*setpoint.Config)) *setpoint.Manager {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, foo.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := fooScheme(t)
 	planetest.Apply(t, p, "../operators/foo/manifests/sample.setpoint.dev_foos.yaml")
 	planetest.Apply(t, p, "../operators/foo/manifests/rbac.yaml")
 	cfg := setpoint.Config{
@@ -58,7 +50,7 @@ func observedFoo(t *testing.T, p planetest.Cluster, change func(*setpoint.Config
 	if err := foo.Setup(m); err != nil {
 		t.Fatal(err)
 	}
-	run(t, m)
+	begin(t, m)
 	return m
 }
 
@@ -217,6 +209,9 @@ func TestStoryAndRolesOfFoo(t *testing.T) {
 		}
 		planetest.Wait(t, p, f, available)
 		time.Sleep(time.Second)
+		// A story has only the last reconciles, so it is told soon after something that they write.
+		mergePatch(t, user, deploymentNamed("web"), `{"metadata":{"labels":{"app.kubernetes.io/name":"drifted"}}}`)
+		time.Sleep(time.Second)
 
 		var story debug.Story
 		code, body := fetch(m, debug.PathObject+"?kind=foo&namespace=default&name=web", "")
@@ -258,11 +253,7 @@ func TestStoryAndRolesOfFoo(t *testing.T) {
 
 func newFooUser(t *testing.T, p planetest.Cluster) *client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: scheme, FieldOwner: "test"})
+	user, err := client.New(client.Config{REST: p.RESTConfig(), Scheme: fooScheme(t), FieldOwner: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

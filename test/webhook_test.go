@@ -67,7 +67,7 @@ func startGadgetHooks(t *testing.T, p planetest.Cluster, wrap func(http.Handler)
 		Name: "webhooks", Standby: true, Check: server.Check,
 		Run: func(ctx context.Context) error { return server.Serve(ctx, listener) },
 	})
-	run(t, m)
+	begin(t, m)
 
 	awaitGadgetHooks(t, user)
 	ready := httptest.NewRecorder()
