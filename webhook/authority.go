@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -30,7 +29,6 @@ const (
 	defaultCALifetime = 365 * 24 * time.Hour
 	defaultLifetime   = 90 * 24 * time.Hour
 	defaultRotateAt   = 2. / 3
-	defaultSettle     = time.Minute
 	defaultInterval   = 10 * time.Second
 )
 
@@ -59,12 +57,9 @@ type AuthorityConfig struct {
 	// a year and 90 days.
 	CALifetime, Lifetime time.Duration
 	// RotateAt is the share of its lifetime after which a certificate is replaced,
-	// between 0 and 1. Zero: two thirds.
+	// from 0.1 to below 1. What is left of a CA's life then is the time in which
+	// API servers must see the bundle with the next one. Zero: two thirds.
 	RotateAt float64
-	// Settle is for how long all targets must have carried a new CA before it
-	// signs: longer than any API server takes to see a change of a target. Zero: a
-	// minute.
-	Settle time.Duration
 	// Interval is the time between two looks at the Secret and the targets, and so
 	// the time in which a bundle that somebody removed returns. Zero: 10 seconds.
 	Interval time.Duration
@@ -100,19 +95,18 @@ func (c AuthorityConfig) complete() (AuthorityConfig, error) {
 	c.CALifetime = cmp.Or(c.CALifetime, defaultCALifetime)
 	c.Lifetime = cmp.Or(c.Lifetime, min(defaultLifetime, c.CALifetime))
 	c.RotateAt = cmp.Or(c.RotateAt, defaultRotateAt)
-	c.Settle = cmp.Or(c.Settle, defaultSettle)
 	c.Interval = cmp.Or(c.Interval, defaultInterval)
-	if c.RotateAt <= 0 || c.RotateAt >= 1 {
-		errs = append(errs, fmt.Errorf("RotateAt %v is not between 0 and 1", c.RotateAt))
+	if c.RotateAt < 0.1 || c.RotateAt >= 1 {
+		errs = append(errs, fmt.Errorf("RotateAt %v is not from 0.1 to below 1", c.RotateAt))
 	}
-	if c.Interval <= 0 || c.Settle < c.Interval {
-		errs = append(errs, fmt.Errorf("invalid Interval %v: it must be positive and no longer than Settle %v, or a bundle that was removed may go unseen", c.Interval, c.Settle))
+	if c.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("invalid Interval %v: it must be positive", c.Interval))
 	}
 	if c.Lifetime <= 0 || c.Lifetime > c.CALifetime {
 		errs = append(errs, fmt.Errorf("invalid Lifetime %v: it must be positive and no longer than CALifetime %v", c.Lifetime, c.CALifetime))
 	}
-	if left := time.Duration((1 - c.RotateAt) * float64(min(c.Lifetime, c.CALifetime))); left <= c.Settle+2*c.Interval {
-		errs = append(errs, fmt.Errorf("certificates live for %v after their rotation began, which is not longer than Settle %v and two Intervals: use longer lifetimes or an earlier RotateAt", left, c.Settle))
+	if left := time.Duration((1 - c.RotateAt) * float64(min(c.Lifetime, c.CALifetime))); left <= 2*c.Interval {
+		errs = append(errs, fmt.Errorf("certificates live for %v after they are replaced, which is not longer than two Intervals of %v: use longer lifetimes or an earlier RotateAt", left, c.Interval))
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -133,11 +127,9 @@ type Authority struct {
 	injected atomic.Bool
 
 	// The rest belongs to the goroutine of Run.
-	read    *keyring  // what was in the Secret at the last look
-	version string    // the Secret's UID and resourceVersion then
-	carried []byte    // the bundle that all targets carried at the last look
-	since   time.Time // when that was first so
-	problem string    // the last one logged
+	read    *keyring // what was in the Secret at the last look
+	version string   // the Secret's UID and resourceVersion then
+	problem string   // the last one logged
 }
 
 // NewAuthority checks the configuration, all at once, and returns an authority
@@ -152,7 +144,7 @@ func NewAuthority(cfg AuthorityConfig) (*Authority, error) {
 		log: cfg.Logger.With("secret", cfg.Namespace+"/"+cfg.Name),
 		policy: policy{
 			name:  "webhooks of " + cfg.Namespace + "/" + cfg.Name,
-			hosts: cfg.Hosts, caLifetime: cfg.CALifetime, lifetime: cfg.Lifetime, rotateAt: cfg.RotateAt, settle: cfg.Settle,
+			hosts: cfg.Hosts, caLifetime: cfg.CALifetime, lifetime: cfg.Lifetime, rotateAt: cfg.RotateAt,
 		},
 	}
 	for _, name := range cfg.Validating {
@@ -244,17 +236,15 @@ func (a *Authority) step(ctx context.Context) (again bool, err error) {
 	}
 	if have != nil {
 		a.serve(have)
-		raced, err := a.injectAll(ctx, objects, have.bundle(), errTargets == nil)
+		raced, err := a.injectAll(ctx, objects, have.bundle())
 		if raced {
 			return true, nil
 		}
-		errTargets = errors.Join(errTargets, err)
+		if errTargets = errors.Join(errTargets, err); errTargets == nil {
+			a.injected.Store(true)
+		}
 	}
-	carried := time.Duration(0)
-	if a.carried != nil {
-		carried = time.Since(a.since)
-	}
-	next, steps, err := a.policy.advance(have, carried, time.Now())
+	next, steps, err := a.policy.advance(have, time.Now())
 	if err != nil || len(steps) == 0 {
 		return false, errors.Join(err, errTargets)
 	}
@@ -286,10 +276,9 @@ func (a *Authority) readTargets(ctx context.Context) ([]*unstructured.Unstructur
 	return objects, errors.Join(errs...)
 }
 
-// injectAll gives all targets the bundle, and records since when all carry it.
-// objects are all targets that exist when all is set. It reports whether somebody
-// else changed one of them meanwhile.
-func (a *Authority) injectAll(ctx context.Context, objects []*unstructured.Unstructured, bundle []byte, all bool) (raced bool, err error) {
+// injectAll gives the targets the bundle, and reports whether somebody else
+// changed one of them meanwhile.
+func (a *Authority) injectAll(ctx context.Context, objects []*unstructured.Unstructured, bundle []byte) (raced bool, err error) {
 	var errs []error
 	for _, obj := range objects {
 		changed, err := inject(ctx, a.cfg.Client, obj, bundle)
@@ -301,16 +290,6 @@ func (a *Authority) injectAll(ctx context.Context, objects []*unstructured.Unstr
 		case changed:
 			a.log.Info("injected the CA bundle", "kind", obj.GetKind(), "name", obj.GetName())
 		}
-		if changed || err != nil {
-			a.carried = nil
-		}
-	}
-	switch {
-	case !all || raced || len(errs) > 0:
-		a.carried = nil
-	case !bytes.Equal(a.carried, bundle):
-		a.carried, a.since = bundle, time.Now()
-		a.injected.Store(true)
 	}
 	return raced, errors.Join(errs...)
 }
@@ -320,7 +299,7 @@ func (a *Authority) serve(k *keyring) {
 	if cert, err := a.current.get(); err == nil && cert.Leaf.Equal(k.serving.cert) {
 		return
 	}
-	a.current.set(k.serving.tls())
+	a.current.set(k.tls())
 	a.log.Info("webhook certificate in place", "expires", k.serving.cert.NotAfter)
 }
 

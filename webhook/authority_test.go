@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
@@ -127,20 +128,32 @@ func runs(t *testing.T, a *Authority) (stop func()) {
 }
 
 // trusts reports whether an API server with a bundle accepts a certificate.
-func trusts(bundle string, leaf *x509.Certificate) error {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(bundle))
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, CurrentTime: time.Now()})
+func trusts(bundle string, cert *tls.Certificate) error {
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: host, CurrentTime: time.Now()}
+	options.Roots.AppendCertsFromPEM([]byte(bundle))
+	for _, der := range cert.Certificate[1:] {
+		link, err := x509.ParseCertificate(der)
+		if err != nil {
+			return err
+		}
+		options.Intermediates.AddCert(link)
+	}
+	_, err := cert.Leaf.Verify(options)
 	return err
 }
 
-func leaf(t *testing.T, a *Authority) *x509.Certificate {
+func served(t *testing.T, a *Authority) *tls.Certificate {
 	t.Helper()
 	cert, err := a.Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cert.Leaf
+	return cert
+}
+
+func leaf(t *testing.T, a *Authority) *x509.Certificate {
+	t.Helper()
+	return served(t, a).Leaf
 }
 
 // allTrust checks that all webhooks trust the authority's certificate, and returns their bundles.
@@ -151,7 +164,7 @@ func allTrust(t *testing.T, s *apitest.Server, a *Authority) []string {
 		t.Fatalf("%d webhooks", len(all))
 	}
 	for i, bundle := range all {
-		if err := trusts(bundle, leaf(t, a)); err != nil {
+		if err := trusts(bundle, served(t, a)); err != nil {
 			t.Errorf("webhook %d: %v", i, err)
 		}
 	}
@@ -227,8 +240,8 @@ func TestAuthorityHealsTargets(t *testing.T) {
 	})
 }
 
-// A target that cannot be written holds the next CA back, is named, and does not
-// keep the certificate from being served.
+// A target that cannot be written is named, and its API server trusts what is
+// served for as long as the CA lives that it knows.
 func TestAuthorityWithoutRights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := cluster()
@@ -242,7 +255,7 @@ func TestAuthorityWithoutRights(t *testing.T) {
 		var log bytes.Buffer
 		a := newReplica(t, s, s, func(c *AuthorityConfig) {
 			c.CALifetime, c.Lifetime, c.RotateAt = 100*time.Hour, 100*time.Hour, 0.5
-			c.Interval, c.Settle = 15*time.Minute, 30*time.Minute
+			c.Interval = 15 * time.Minute
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		stop := runs(t, a)
@@ -258,9 +271,13 @@ func TestAuthorityWithoutRights(t *testing.T) {
 			t.Errorf("not ready after it healed: %v", err)
 		}
 		s.Intercept(forbid)
-		time.Sleep(80 * time.Hour)
-		if !leaf(t, a).Equal(first) && trusts(bundles(t, s)[3], leaf(t, a)) != nil {
-			t.Error("the next CA signs although a target does not trust it")
+		time.Sleep(98 * time.Hour)
+		all := bundles(t, s)
+		if all[3] == all[0] || leaf(t, a).Equal(first) {
+			t.Fatal("nothing was rotated, or the forbidden target was")
+		}
+		if err := trusts(all[3], served(t, a)); err != nil {
+			t.Errorf("the target that nobody may write does not trust the next CA: %v", err)
 		}
 		if detail, err := a.Check(); err != nil || !strings.Contains(detail, "no Role") {
 			t.Errorf("check says %q, %v; want ready, and why it is not renewed", detail, err)
@@ -270,9 +287,7 @@ func TestAuthorityWithoutRights(t *testing.T) {
 		}
 		s.Intercept(nil)
 		time.Sleep(time.Hour)
-		if leaf(t, a).Equal(first) {
-			t.Error("no rotation after the rights came back")
-		}
+		allTrust(t, s, a)
 	})
 }
 
@@ -329,21 +344,21 @@ func TestAuthorityAfterALongSleep(t *testing.T) {
 		a := newReplica(t, s, s, nil)
 		defer runs(t, a)()
 		synctest.Wait()
-		if err := trusts(bundles(t, s)[0], leaf(t, a)); err != nil {
+		if err := trusts(bundles(t, s)[0], served(t, a)); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
 func TestAuthorityConfig(t *testing.T) {
-	_, err := NewAuthority(AuthorityConfig{Hosts: []string{""}, RotateAt: 2, Settle: time.Second, Lifetime: 2 * defaultCALifetime})
-	for _, want := range []string{"no Client", "no Name", "no Namespace", "no Hosts", "RotateAt 2", "no longer than Settle", "no longer than CALifetime"} {
+	_, err := NewAuthority(AuthorityConfig{Hosts: []string{""}, RotateAt: 2, Interval: -1, Lifetime: 2 * defaultCALifetime})
+	for _, want := range []string{"no Client", "no Name", "no Namespace", "no Hosts", "RotateAt 2", "invalid Interval -1ns", "no longer than CALifetime"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)
 		}
 	}
 	s := cluster()
-	_, err = NewAuthority(AuthorityConfig{Client: newReplica(t, s, s, nil).cfg.Client, Namespace: "a", Name: "b", Hosts: []string{host}, CALifetime: 3 * time.Minute})
+	_, err = NewAuthority(AuthorityConfig{Client: newReplica(t, s, s, nil).cfg.Client, Namespace: "a", Name: "b", Hosts: []string{host}, CALifetime: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "longer lifetimes") {
 		t.Errorf("error %v: there is no time to rotate", err)
 	}
@@ -418,8 +433,8 @@ func (j *admissions) observe(t *testing.T, now []string) {
 }
 
 // admit has every API server call every webhook at a replica.
-func (j *admissions) admit(name string, leaf *x509.Certificate) error {
-	now := time.Now()
+func (j *admissions) admit(name string, cert *tls.Certificate) error {
+	now, leaf := time.Now(), cert.Leaf
 	if now.After(leaf.NotAfter) {
 		return fmt.Errorf("%s serves a certificate that expired at %v", name, leaf.NotAfter)
 	}
@@ -435,7 +450,7 @@ func (j *admissions) admit(name string, leaf *x509.Certificate) error {
 			id := bundle + leaf.SerialNumber.String()
 			err, known := j.verified[id]
 			if !known {
-				err = trusts(bundle, leaf)
+				err = trusts(bundle, cert)
 				j.verified[id] = err
 			}
 			if err != nil {
@@ -449,7 +464,7 @@ func (j *admissions) admit(name string, leaf *x509.Certificate) error {
 // Replicas that come and go, are cut off and meet faults rotate some CAs a day,
 // and there is no moment at which an API server would not trust one of them.
 func TestRotationFailsNoAdmission(t *testing.T) {
-	const replicas, interval, settle = 3, 5 * time.Minute, 20 * time.Minute
+	const replicas, interval, caLifetime = 3, 5 * time.Minute, 12 * time.Hour
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -465,8 +480,7 @@ func TestRotationFailsNoAdmission(t *testing.T) {
 				start := func() *replica {
 					link := &partition{next: faults}
 					a := newReplica(t, s, link, func(c *AuthorityConfig) {
-						c.CALifetime, c.Lifetime, c.RotateAt = 12*time.Hour, 4*time.Hour, 0.5
-						c.Interval, c.Settle = interval, settle
+						c.CALifetime, c.Lifetime, c.RotateAt, c.Interval = caLifetime, 4*time.Hour, 0.5, interval
 					})
 					return &replica{Authority: a, link: link, stop: runs(t, a)}
 				}
@@ -480,7 +494,7 @@ func TestRotationFailsNoAdmission(t *testing.T) {
 					}
 				}()
 				synctest.Wait()
-				judge := &admissions{lag: settle - time.Minute, verified: map[string]error{}, authorities: map[string]bool{}, gone: map[string]bool{}}
+				judge := &admissions{lag: 5 * time.Hour, verified: map[string]error{}, authorities: map[string]bool{}, gone: map[string]bool{}}
 				for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(2 * time.Minute) {
 					synctest.Wait()
 					judge.observe(t, bundles(t, s))
@@ -489,7 +503,7 @@ func TestRotationFailsNoAdmission(t *testing.T) {
 						if err != nil {
 							continue // it has just started: it is not ready, and gets no requests
 						}
-						if err := judge.admit(fmt.Sprint("replica ", i), cert.Leaf); err != nil {
+						if err := judge.admit(fmt.Sprint("replica ", i), cert); err != nil {
 							t.Fatalf("at %v: %v", time.Now(), err)
 						}
 					}
@@ -530,31 +544,26 @@ func TestRotationFailsNoAdmission(t *testing.T) {
 
 // The rules by which a keyring changes, without any I/O.
 func TestPolicy(t *testing.T) {
-	p := policy{name: "x", hosts: []string{host}, caLifetime: 100 * time.Hour, lifetime: 40 * time.Hour, rotateAt: 0.5, settle: time.Hour}
+	p := policy{name: "x", hosts: []string{host}, caLifetime: 100 * time.Hour, lifetime: 40 * time.Hour, rotateAt: 0.5}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	k, _, err := p.advance(nil, 0, begin)
+	k, _, err := p.advance(nil, begin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
-		why     string
-		at      time.Duration // since begin
-		carried time.Duration
-		want    string
+		why  string
+		at   time.Duration // since begin
+		want string
 	}{
-		{"nothing is due", 19 * time.Hour, 19 * time.Hour, ""},
-		{"half of the serving certificate's life", 20 * time.Hour, 20 * time.Hour, "made a serving certificate: its time had come"},
-		{"not again", 20 * time.Hour, 20 * time.Hour, ""},
-		{"half of the CA's life, and the serving certificate's", 50 * time.Hour, 50 * time.Hour, "made the next certificate authority; made a serving certificate: its time had come"},
-		{"not carried by all targets", 55 * time.Hour, 0, ""},
-		{"not for long enough", 55 * time.Hour, 59 * time.Minute, ""},
-		{"for long enough", 56 * time.Hour, time.Hour, "the next certificate authority took over; made a serving certificate: there is a new certificate authority"},
-		{"the old CA may still be needed", 75 * time.Hour, time.Hour, ""},
-		{"it has expired", 100 * time.Hour, time.Hour, "dropped an expired certificate authority; made the next certificate authority; made a serving certificate: its time had come"},
-		{"nobody could be told of the next one in time", 150 * time.Hour, 0, "the next certificate authority took over; made the next certificate authority; made a serving certificate: there is a new certificate authority"},
-		{"nobody was there at all", 1000 * time.Hour, 0, "made a certificate authority, as the last had expired"},
+		{"nothing is due", 19 * time.Hour, ""},
+		{"half of the serving certificate's life", 20 * time.Hour, "made a serving certificate: its time had come"},
+		{"not again", 20 * time.Hour, ""},
+		{"half of the CA's life", 50 * time.Hour, "made the next certificate authority; made a serving certificate: there is a new certificate authority"},
+		{"the old CA may still be needed", 69 * time.Hour, ""},
+		{"it has expired", 100 * time.Hour, "dropped an expired certificate authority; made the next certificate authority; made a serving certificate: there is a new certificate authority"},
+		{"nobody was there at all", 1000 * time.Hour, "made a certificate authority, as the last had expired"},
 	} {
-		next, steps, err := p.advance(k, step.carried, begin.Add(step.at))
+		next, steps, err := p.advance(k, begin.Add(step.at))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -571,7 +580,7 @@ func TestPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", step.why, err)
 		}
-		if !bytes.Equal(read.bundle(), k.bundle()) || !read.serving.cert.Equal(k.serving.cert) || (read.next == nil) != (k.next == nil) {
+		if !bytes.Equal(read.bundle(), k.bundle()) || !bytes.Equal(encodeCerts(read.chain()...), encodeCerts(k.chain()...)) {
 			t.Errorf("%s: the keyring is not what was stored", step.why)
 		}
 	}

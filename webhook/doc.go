@@ -25,13 +25,15 @@
 //
 // Laws of an Authority, which any number of replicas share by a Secret:
 //
-//   - A replica only ever serves a certificate that was signed by a CA which all
-//     targets have carried for the time Settle before, but for the very first one.
+//   - The next CA signs at once, and the one before vouches for it: with a
+//     certificate goes the chain that leads to it from each CA that has not
+//     expired. So API servers may learn of a bundle late, by as much as is left
+//     of a CA's life when it is replaced, and still trust every replica.
 //   - A CA stays in the bundle until it has expired, and with it all that it
 //     signed: a replica that is cut off from the API server keeps working.
 //   - A bundle never goes back: targets are read before the Secret is, and
 //     written only if they have not changed since.
-//   - A private key of a CA is deleted when the next CA takes over.
+//   - The private key of a CA is deleted when the next CA is made.
 //   - Replicas agree by preconditions on the Secret, not by a leader: any may
 //     take the next step, one does, and all follow.
 //

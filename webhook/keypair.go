@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"crypto/ecdsa"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -25,22 +24,48 @@ type keyPair struct {
 	key  *ecdsa.PrivateKey
 }
 
-// newCA returns a certificate authority that signs by itself.
-func newCA(name string, now time.Time, lifetime time.Duration) (keyPair, error) {
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: name},
+// caTemplate says what is true of every certificate of a CA's key. How many CAs
+// may follow is left open: those after it are vouched for, one by the other.
+func caTemplate(subject pkix.Name, now, notAfter time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:               subject,
 		NotBefore:             now.Add(-skew),
-		NotAfter:              now.Add(lifetime),
+		NotAfter:              notAfter,
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
-		MaxPathLenZero:        true,
 	}
-	pair, err := keyPair{}.sign(template)
+}
+
+// newCA returns a certificate authority that signs by itself. Its name has the
+// time, so that those who verify need not try all keys of one name.
+func newCA(name string, now time.Time, lifetime time.Duration) (keyPair, error) {
+	subject := pkix.Name{CommonName: name + " of " + now.UTC().Format(time.RFC3339)}
+	pair, err := keyPair{}.sign(caTemplate(subject, now, now.Add(lifetime)))
 	if err != nil {
 		return keyPair{}, fmt.Errorf("make a certificate authority: %w", err)
 	}
 	return pair, nil
+}
+
+// vouch returns a certificate by which whoever trusts ca trusts next, too, until
+// one of them expires.
+func (ca keyPair) vouch(next *x509.Certificate, now time.Time) (*x509.Certificate, error) {
+	notAfter := next.NotAfter
+	if notAfter.After(ca.cert.NotAfter) {
+		notAfter = ca.cert.NotAfter
+	}
+	template := caTemplate(next.Subject, now, notAfter)
+	template.SubjectKeyId = next.SubjectKeyId
+	key, ok := next.PublicKey.(*ecdsa.PublicKey)
+	if !ok {
+		return nil, fmt.Errorf("the key of %v is a %T", next.Subject, next.PublicKey)
+	}
+	cert, err := keypair.Sign(template, key, ca.cert, ca.key)
+	if err != nil {
+		return nil, fmt.Errorf("vouch for %v: %w", next.Subject, err)
+	}
+	return cert, nil
 }
 
 // issue returns a serving certificate for hosts that ca signed. It does not
@@ -98,11 +123,6 @@ func (p keyPair) hosts() []string {
 	return hosts
 }
 
-// tls returns the pair as a server uses it.
-func (p keyPair) tls() *tls.Certificate {
-	return &tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
-}
-
 func encodeCerts(certs ...*x509.Certificate) []byte {
 	var out []byte
 	for _, cert := range certs {
@@ -137,23 +157,24 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// decodePair decodes the first of certs and its key, and checks that they fit.
-func decodePair(certs, key []byte) (keyPair, error) {
+// decodePair decodes a certificate with its key, checks that they fit, and
+// returns the certificates after it, too.
+func decodePair(certs, key []byte) (keyPair, []*x509.Certificate, error) {
 	chain, err := decodeCerts(certs)
 	if err != nil {
-		return keyPair{}, err
+		return keyPair{}, nil, err
 	}
 	block, _ := pem.Decode(key)
 	if block == nil {
-		return keyPair{}, errors.New("no private key in PEM")
+		return keyPair{}, nil, errors.New("no private key in PEM")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return keyPair{}, err
+		return keyPair{}, nil, err
 	}
 	private, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || !private.PublicKey.Equal(chain[0].PublicKey) {
-		return keyPair{}, errors.New("the private key is not that of the certificate")
+		return keyPair{}, nil, errors.New("the private key is not that of the certificate")
 	}
-	return keyPair{chain[0], private}, nil
+	return keyPair{chain[0], private}, chain[1:], nil
 }

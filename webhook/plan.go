@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"crypto/tls"
 	"crypto/x509"
 	"slices"
 	"time"
@@ -10,18 +11,30 @@ import (
 // keyring is all that the replicas share.
 type keyring struct {
 	signer  keyPair             // the CA that signs
-	next    *keyPair            // the CA that will sign when all targets carry it
-	old     []*x509.Certificate // CAs that no longer sign but have signed what may still be served
+	old     []*x509.Certificate // CAs that signed before and have not expired, the latest first
 	serving keyPair
+	// bridges are sent along with the certificate: each lets who trusts an old CA
+	// trust the one that came after it. The latest comes first.
+	bridges []*x509.Certificate
 }
 
 // bundle returns the CAs that API servers must trust, in PEM.
 func (k *keyring) bundle() []byte {
-	certs := []*x509.Certificate{k.signer.cert}
-	if k.next != nil {
-		certs = append(certs, k.next.cert)
+	return encodeCerts(append([]*x509.Certificate{k.signer.cert}, k.old...)...)
+}
+
+// chain returns what is sent to whoever connects.
+func (k *keyring) chain() []*x509.Certificate {
+	return append([]*x509.Certificate{k.serving.cert}, k.bridges...)
+}
+
+// tls returns the certificate as a server uses it.
+func (k *keyring) tls() *tls.Certificate {
+	cert := &tls.Certificate{PrivateKey: k.serving.key, Leaf: k.serving.cert}
+	for _, link := range k.chain() {
+		cert.Certificate = append(cert.Certificate, link.Raw)
 	}
-	return encodeCerts(append(certs, k.old...)...)
+	return cert
 }
 
 // policy says when a keyring changes.
@@ -31,19 +44,17 @@ type policy struct {
 	caLifetime time.Duration
 	lifetime   time.Duration
 	rotateAt   float64 // share of a lifetime
-	settle     time.Duration
 }
 
 // advance returns the keyring that follows from have at a time, and what has
-// changed: nothing, or every step that is due. carried is for how long all
-// targets have carried the present bundle. have is nil when there is none yet,
-// and is not changed.
-func (p policy) advance(have *keyring, carried time.Duration, now time.Time) (*keyring, []string, error) {
+// changed: nothing, or every step that is due. have is nil when there is none
+// yet, and is not changed.
+func (p policy) advance(have *keyring, now time.Time) (*keyring, []string, error) {
 	if have == nil {
 		fresh, err := p.fresh(now)
 		return fresh, []string{"made a certificate authority"}, err
 	}
-	if have.signer.expired(now) && (have.next == nil || have.next.expired(now)) {
+	if have.signer.expired(now) {
 		fresh, err := p.fresh(now)
 		return fresh, []string{"made a certificate authority, as the last had expired"}, err
 	}
@@ -51,22 +62,21 @@ func (p policy) advance(have *keyring, carried time.Duration, now time.Time) (*k
 	var steps []string
 	valid := func(cert *x509.Certificate) bool { return now.Before(cert.NotAfter) }
 	if kept := filter(k.old, valid); len(kept) < len(k.old) {
-		k.old = kept
+		k.old, k.bridges = kept, filter(k.bridges, valid)
 		steps = append(steps, "dropped an expired certificate authority")
 	}
-	if k.next != nil && (carried >= p.settle || k.signer.expired(now)) {
-		if !k.signer.expired(now) {
-			k.old = append(slices.Clip(k.old), k.signer.cert)
-		}
-		k.signer, k.next = *k.next, nil
-		steps = append(steps, "the next certificate authority took over")
-	}
-	if k.next == nil && k.signer.due(now, p.rotateAt) {
+	if k.signer.due(now, p.rotateAt) {
 		next, err := newCA(p.name, now, p.caLifetime)
 		if err != nil {
 			return nil, nil, err
 		}
-		k.next = &next
+		bridge, err := k.signer.vouch(next.cert, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		k.old = append([]*x509.Certificate{k.signer.cert}, k.old...)
+		k.bridges = append([]*x509.Certificate{bridge}, k.bridges...)
+		k.signer = next
 		steps = append(steps, "made the next certificate authority")
 	}
 	if hosts, why := p.reissue(&k, now); why != "" {

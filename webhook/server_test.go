@@ -133,7 +133,7 @@ func TestServer(t *testing.T) {
 		if _, _, err := send(modern, "/ok", review); err == nil {
 			t.Error("served without a certificate")
 		}
-		certs.set(serving.tls())
+		certs.set((&keyring{serving: serving}).tls())
 		if code, text, err := send(modern, "/ok", review); err != nil || code != 2200 || !strings.Contains(text, `"allowed":true`) {
 			t.Errorf("%d %s: %v, want an answer by HTTP/2", code, text, err)
 		}
@@ -189,7 +189,7 @@ func TestServerDrains(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ca, serving := newPair(t)
 			certs := &fixed{}
-			certs.set(serving.tls())
+			certs.set((&keyring{serving: serving}).tls())
 			p, stop := startServer(t, Config{Certificates: certs, GracePeriod: 10 * time.Second}, map[string]http.Handler{
 				"/slow": Validate(func(ctx context.Context, _ Request[*appsv1.Deployment]) ([]string, error) {
 					select {
