@@ -14,10 +14,14 @@ import (
 	"github.com/setpoint-dev/setpoint/cmd/setpoint/internal/operate"
 )
 
+// version is set by the linker.
+var version = "unknown"
+
 func main() {
 	root := &cobra.Command{
 		Use:           "setpoint-operators",
 		Short:         "Setpoint's operators, for any cluster",
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
