@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -92,22 +94,43 @@ func (t told) known() bool {
 		})
 }
 
-// stories asks all managers for the object of a kind, and returns what those say that know it.
+// stories asks all managers at once for the object of a kind. It returns what those say that know it, in the managers'
+// order, and why others did not answer.
 func (o *whyOptions) stories(ctx context.Context, endpoints *endpoints, kind, namespace string) ([]told, error) {
-	stories := []told{}
-	for _, e := range endpoints.all {
-		story, err := e.story(ctx, kind, namespace, o.name, o.cluster)
-		if err != nil {
-			return nil, fmt.Errorf("asking %s: %w", e.name, err)
-		}
-		if t := (told{e.name, story}); t.known() {
-			stories = append(stories, t)
-		}
+	answers, errs := make([]told, len(endpoints.all)), make([]error, len(endpoints.all))
+	var asked sync.WaitGroup
+	for i, e := range endpoints.all {
+		asked.Go(func() {
+			story, err := e.story(ctx, kind, namespace, o.name, o.cluster)
+			if err != nil {
+				errs[i] = fmt.Errorf("asking %s: %w", e.name, err)
+			}
+			answers[i] = told{e.name, story}
+		})
 	}
-	return stories, nil
+	asked.Wait()
+	return slices.DeleteFunc(answers, func(t told) bool { return !t.known() }), errors.Join(errs...)
 }
 
-// run asks all managers and prints what those say that know the object.
+// print prints the stories as the flags say.
+func (o *whyOptions) print(out io.Writer, stories []told) error {
+	if o.output == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(stories)
+	}
+	for i, t := range stories {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := t.print(out, time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run asks all managers and prints what those say that know the object. It fails when one of them did not answer.
 func (o *whyOptions) run(ctx context.Context, s streams) error {
 	endpoints, namespace, err := o.find(ctx)
 	if err != nil {
@@ -117,37 +140,16 @@ func (o *whyOptions) run(ctx context.Context, s streams) error {
 	if o.namespace != "" {
 		namespace = o.namespace
 	}
-	stories, err := o.stories(ctx, endpoints, o.kind, namespace)
-	if err != nil {
-		return err
-	}
+	stories, silent := o.stories(ctx, endpoints, o.kind, namespace)
 	var notAsked error
 	if len(stories) == 0 { // managers know kinds and resources, but no short names
 		var kind string
 		if kind, notAsked = fullKind(endpoints.cluster, o.kind); kind != "" {
-			if stories, err = o.stories(ctx, endpoints, kind, namespace); err != nil {
-				return err
-			}
+			stories, silent = o.stories(ctx, endpoints, kind, namespace)
 		}
 	}
-	if o.output == "json" {
-		encoder := json.NewEncoder(s.out)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(stories); err != nil {
-			return err
-		}
-	} else {
-		for i, t := range stories {
-			if i > 0 {
-				fmt.Fprintln(s.out)
-			}
-			if err := t.print(s.out, time.Now()); err != nil {
-				return err
-			}
-		}
-	}
-	if len(stories) > 0 {
-		return nil
+	if err := o.print(s.out, stories); err != nil || len(stories) > 0 || silent != nil {
+		return errors.Join(err, silent)
 	}
 	where := fmt.Sprintf("the namespace %q", namespace)
 	if o.cluster != "" {

@@ -61,6 +61,7 @@ type endpoint struct {
 	url   string
 	token string
 	http  *http.Client
+	err   error // why it cannot be reached
 }
 
 // endpoints are all that are asked, and what keeps them open.
@@ -117,12 +118,17 @@ func (o *endpointOptions) find(ctx context.Context) (*endpoints, string, error) 
 	}
 	for _, pod := range o.pods {
 		one, stop, err := forward(ctx, config, pod, o.port)
-		if err != nil {
+		switch {
+		case errors.As(err, new(misuse)):
 			found.close()
-			return nil, "", fmt.Errorf("reaching the Pod %s: %w", pod, err)
+			return nil, "", err
+		case err != nil: // one of several that has crashed: that is when the others are asked
+			one = endpoint{name: "Pod " + pod, err: err}
+		default:
+			found.closers = append(found.closers, stop)
 		}
 		one.token = token
-		found.all, found.closers = append(found.all, one), append(found.closers, stop)
+		found.all = append(found.all, one)
 	}
 	return found, namespace, nil
 }
@@ -247,6 +253,9 @@ func (e endpoint) story(ctx context.Context, kind, namespace, name, cluster stri
 
 // get reads a path of the endpoint.
 func (e endpoint) get(ctx context.Context, path string) ([]byte, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +87,32 @@ func TestWhyTable(t *testing.T) {
 	} {
 		if got := (told{"m", s}).known(); got != known {
 			t.Errorf("%+v: known %v", s, got)
+		}
+	}
+}
+
+// A manager that does not answer keeps nobody from telling, and is named.
+func TestWhyAsksAll(t *testing.T) {
+	exists := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(debug.Story{Exists: &exists})
+	}))
+	defer server.Close()
+	down := httptest.NewServer(http.NotFoundHandler())
+	defer down.Close()
+	all := &endpoints{all: []endpoint{
+		{name: "crashed", err: errors.New("the Pod is gone")},
+		{name: "undebugged", url: down.URL, http: down.Client()},
+		{name: "alive", url: server.URL, http: server.Client()},
+	}}
+	o := whyOptions{name: "web"}
+	stories, err := o.stories(t.Context(), all, "foo", "a")
+	if len(stories) != 1 || stories[0].Manager != "alive" {
+		t.Errorf("stories %+v", stories)
+	}
+	for _, want := range []string{"asking crashed: the Pod is gone", "asking undebugged: it serves no debug endpoint"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v lacks %q", err, want)
 		}
 	}
 }
