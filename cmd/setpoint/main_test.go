@@ -51,6 +51,7 @@ func TestCommandLine(t *testing.T) {
 		{line: "up --no-such-flag", code: 2, err: "Run 'setpoint up --help'"},
 		{line: "up --nodes many", code: 2, err: "--nodes"},
 		{line: "up --listen 6443 --nodes 0 --node real --operators foo,bar", code: 2, err: `there is no operator "bar"; there are expose, foo, memcached, reload, replicaset`},
+		{line: "up --operators foo --expose-tls", code: 2, err: "--expose-tls is an option of the operator expose, which is not run"},
 		{line: "up -f no/such/file", code: 1, err: "no/such/file"},
 		{line: "kubectl get pods", code: 1, err: "no plane is running; start one with 'setpoint up'"},
 		{line: "kubectl --help", out: "kubectl controls"},

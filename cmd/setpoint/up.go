@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/setpoint-dev/setpoint/cmd/setpoint/internal/operate"
 	"github.com/setpoint-dev/setpoint/operators/catalog"
@@ -43,7 +44,7 @@ func newUp(s streams) *cobra.Command {
 			"  setpoint up --kubeconfig plane.kubeconfig --operators none --wait -f crds/ -f objects.yaml",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			if err := o.validate(cmd.Flags()); err != nil {
 				return misuse{err}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -82,7 +83,7 @@ func (o *upOptions) completions(cmd *cobra.Command) {
 }
 
 // validate returns everything that is wrong with the flags.
-func (o *upOptions) validate() error {
+func (o *upOptions) validate(flags *pflag.FlagSet) error {
 	var errs []error
 	_, port, err := net.SplitHostPort(o.listen)
 	if err == nil {
@@ -91,9 +92,11 @@ func (o *upOptions) validate() error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--listen: %q is not a host:port such as 127.0.0.1:0", o.listen))
 	}
-	if _, err := selectOperators(o.shipped, o.operators); err != nil {
-		errs = append(errs, err)
+	chosen, err := selectOperators(o.shipped, o.operators)
+	if err == nil {
+		err = operate.Strangers(flags, o.shipped, chosen)
 	}
+	errs = append(errs, err)
 	if o.node != "fake" && o.node != "none" {
 		errs = append(errs, fmt.Errorf("--node: %q is neither fake nor none", o.node))
 	}

@@ -30,7 +30,7 @@ func newManifests(out io.Writer) *cobra.Command {
 	AddFlags(f, operators)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		chosen, _ := Choose(operators, names) // Args has looked at the error
-		if err := strangers(cmd.Flags(), operators, chosen); err != nil {
+		if err := Strangers(cmd.Flags(), operators, chosen); err != nil {
 			return Misuse{err}
 		}
 		cmd.Flags().Visit(func(f *pflag.Flag) {

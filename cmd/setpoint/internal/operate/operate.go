@@ -88,8 +88,8 @@ func AddFlags(to *pflag.FlagSet, operators []catalog.Operator) {
 	to.AddGoFlagSet(all)
 }
 
-// strangers returns an error for each option that was set and is of an operator that was not chosen.
-func strangers(flags *pflag.FlagSet, operators, chosen []catalog.Operator) error {
+// Strangers returns an error for each option that was set and is of an operator that was not chosen.
+func Strangers(flags *pflag.FlagSet, operators, chosen []catalog.Operator) error {
 	var errs []error
 	flags.Visit(func(f *pflag.Flag) {
 		of := ownerOf(f.Name, operators)

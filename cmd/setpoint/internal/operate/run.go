@@ -71,7 +71,7 @@ func newRun(errOut io.Writer) *cobra.Command {
 	AddFlags(f, operators)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		chosen, _ := Choose(operators, names) // Args has looked at the error
-		if err := errors.Join(o.validate(chosen), strangers(cmd.Flags(), operators, chosen)); err != nil {
+		if err := errors.Join(o.validate(chosen), Strangers(cmd.Flags(), operators, chosen)); err != nil {
 			return Misuse{err}
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
