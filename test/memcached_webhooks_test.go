@@ -32,7 +32,7 @@ func startMemcachedWebhooks(t *testing.T) (planetest.Cluster, *client.Client, *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifests, err := memcached.WebhookManifests("https://" + listener.Addr().String())
+	manifests, err := memcached.WebhookManifests("https://"+listener.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (u *session) makeManagers(context.Context) error {
 			LeaderElection: &lease.Config{},
 			GracePeriod:    operatorGrace,
 			Debug:          true,
-		}, catalog.Place{})
+		}, catalog.Place{WebhookListener: u.webhooks.listeners[o.Name], WebhookCertificates: &u.webhooks.certificates})
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,8 @@ type session struct {
 	began     time.Time
 	operators []catalog.Operator
 	managers  []*setpoint.Manager // of the operators, in the same order
-	debug     *debugServer        // nil without operators
+	webhooks  webhooks
+	debug     *debugServer // nil without operators
 
 	plane   *plane.Plane
 	record  record
@@ -202,9 +203,12 @@ func (u *session) publish(context.Context) error {
 
 // installOperators applies what the operators need at the server: their kinds, their ServiceAccounts and their rights.
 func (u *session) installOperators(ctx context.Context) error {
+	if err := u.webhooks.listen(u.operators); err != nil {
+		return err
+	}
 	var needed []manifest
 	for _, o := range u.operators {
-		documents, err := o.Requirements("")
+		documents, err := o.Requirements(u.webhooks.url(o.Name), u.webhooks.ca)
 		if err != nil {
 			return err
 		}
@@ -260,8 +264,9 @@ func (u *session) stop() error {
 	go func() {
 		defer close(stopped)
 		u.running.Wait()
+		u.webhooks.close() // also when they were never served
 		if u.debug != nil {
-			u.debug.listener.Close() // also when it was never served
+			u.debug.listener.Close()
 		}
 		if u.plane != nil {
 			u.plane.Stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/cache"
 	"github.com/setpoint-dev/setpoint/client"
+	"github.com/setpoint-dev/setpoint/webhook"
 )
 
 // Namespace is where the operators' ServiceAccounts and leases are, unless they are installed elsewhere.
@@ -41,11 +42,11 @@ type Operator struct {
 
 // webhooks are those of an operator.
 type webhooks struct {
-	rbac string // what they need to be allowed beyond the operator itself, as YAML
+	rbac string // what they need to be allowed beyond the operator itself to make their certificates, as YAML
 	// manifests returns the kinds that they serve and what leads API servers to them: to the URL, or if it is empty to a
-	// Service.
-	manifests func(url string) (string, error)
-	add       func(m *setpoint.Manager, at Place) error
+	// Service. The CA vouches for them; with none the operator puts in its own.
+	manifests func(url string, ca []byte) (string, error)
+	add       func(m *setpoint.Manager, cfg setpoint.Config, at Place) error
 }
 
 // Place is where an operator runs.
@@ -55,8 +56,8 @@ type Place struct {
 	// WebhookListener or WebhookAddress, a "host:port", is where webhooks are served; neither: they are not.
 	WebhookListener net.Listener
 	WebhookAddress  string
-	// WebhookHosts are the names by which API servers reach the webhooks. Empty: that of their Service.
-	WebhookHosts []string
+	// WebhookCertificates are what they are served with. Nil: the operator makes some for their Service.
+	WebhookCertificates webhook.Certificates
 }
 
 // ObjectName is what the operator's ServiceAccount, roles, lease and field manager are called.
@@ -66,17 +67,13 @@ func (o Operator) ObjectName() string { return "setpoint-" + o.Name }
 func (o Operator) HasWebhooks() bool { return o.webhooks != nil }
 
 // Requirements returns, as YAML, what has to be there before the operator runs: its kinds, its ServiceAccount and its
-// rights. With a URL that includes what leads API servers to its webhooks there.
-func (o Operator) Requirements(webhookURL string) ([]string, error) {
-	kinds := []string{o.crd}
+// rights. With a URL that includes what leads API servers to its webhooks there, for which the CA vouches.
+func (o Operator) Requirements(webhookURL string, ca []byte) ([]string, error) {
 	if webhookURL == "" || o.webhooks == nil {
-		return append(kinds, o.rbac), nil
+		return []string{o.crd, o.rbac}, nil
 	}
-	hooks, err := o.webhooks.manifests(webhookURL)
-	if err != nil {
-		return nil, err
-	}
-	return []string{o.rbac, o.webhooks.rbac, hooks}, nil
+	hooks, err := o.webhooks.manifests(webhookURL, ca)
+	return []string{hooks, o.rbac}, err
 }
 
 // AddFlags declares the operator's options as flags whose names begin with the operator's. Manager heeds what they were
@@ -155,7 +152,7 @@ func (o Operator) Manager(cfg setpoint.Config, at Place) (*setpoint.Manager, err
 		return nil, err
 	}
 	if o.webhooks != nil && (at.WebhookListener != nil || at.WebhookAddress != "") {
-		err = o.webhooks.add(m, at)
+		err = o.webhooks.add(m, cfg, at)
 	}
 	return m, err
 }

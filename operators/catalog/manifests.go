@@ -100,7 +100,7 @@ func (o Operator) installed(namespace string) ([]string, error) {
 	if o.webhooks == nil {
 		return append(documents, o.crd), nil
 	}
-	hooks, err := o.webhooks.manifests("")
+	hooks, err := o.webhooks.manifests("", nil)
 	return append(documents, in(o.webhooks.rbac), in(hooks)), err
 }
 

@@ -49,9 +49,10 @@ func newMemcached() Operator {
 		setup: func(m *setpoint.Manager, _ string) error { return memcached.Setup(m) },
 		webhooks: &webhooks{
 			rbac: memcached.WebhookRBAC(), manifests: memcached.WebhookManifests,
-			add: func(m *setpoint.Manager, at Place) error {
+			add: func(m *setpoint.Manager, cfg setpoint.Config, at Place) error {
 				_, err := memcached.Webhooks(m, memcached.WebhookOptions{
-					Listener: at.WebhookListener, Address: at.WebhookAddress, Hosts: at.WebhookHosts, Namespace: at.Namespace,
+					Listener: at.WebhookListener, Address: at.WebhookAddress, Certificates: at.WebhookCertificates, Namespace: at.Namespace,
+					GracePeriod: max(cfg.GracePeriod, 0),
 				})
 				return err
 			},

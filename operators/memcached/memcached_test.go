@@ -334,7 +334,7 @@ func TestWebhookManifests(t *testing.T) {
 		"":                      {"kind: Service\n", "path: /convert\n", "path: /mutate-cache-setpoint-dev-v1-memcached\n"},
 		"https://127.0.0.1:444": {"url: https://127.0.0.1:444/convert\n", "url: https://127.0.0.1:444/validate-cache-setpoint-dev-v1-memcached\n"},
 	} {
-		text, err := WebhookManifests(url)
+		text, err := WebhookManifests(url, []byte("CA"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,6 +342,9 @@ func TestWebhookManifests(t *testing.T) {
 			if !strings.Contains(text, line) {
 				t.Errorf("to %q: no %q in\n%s", url, line, text)
 			}
+		}
+		if n := strings.Count(text, "caBundle: Q0E=\n"); n != 3 {
+			t.Errorf("to %q: %d of 3 trust the CA:\n%s", url, n, text)
 		}
 		if strings.Contains(text, "served: false") || url != "" && strings.Contains(text, "service:") {
 			t.Errorf("to %q: not all is served by it:\n%s", url, text)

@@ -3,10 +3,12 @@ package memcached
 import (
 	"context"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -34,8 +36,9 @@ func WebhookRBAC() string { return webhooksRBAC }
 
 // WebhookManifests returns, as YAML, what leads API servers to the webhooks: the CustomResourceDefinition, which takes the
 // place of CRD and serves v1alpha1, too, and the webhooks' configurations. They lead to the base URL, such as
-// https://127.0.0.1:9443, or if that is empty to a Service in the namespace setpoint-system, which is then among them.
-func WebhookManifests(url string) (string, error) {
+// https://127.0.0.1:9443, or if that is empty to a Service in the namespace setpoint-system, which is then among them. The
+// CA, as PEM, vouches for what answers there; with none the operator puts in its own.
+func WebhookManifests(url string, ca []byte) (string, error) {
 	documents := []string{crd}
 	for document := range strings.SplitSeq(webhooks, "\n---\n") {
 		documents = append(documents, document)
@@ -49,14 +52,14 @@ func WebhookManifests(url string) (string, error) {
 		switch obj["kind"] {
 		case "CustomResourceDefinition":
 			convert(obj["spec"].(map[string]any))
-			leadTo(url, obj["spec"].(map[string]any)["conversion"].(map[string]any)["webhook"].(map[string]any))
+			leadTo(url, ca, obj["spec"].(map[string]any)["conversion"].(map[string]any)["webhook"].(map[string]any))
 		case "Service":
 			if url != "" {
 				continue
 			}
 		default:
 			for _, hook := range obj["webhooks"].([]any) {
-				leadTo(url, hook.(map[string]any))
+				leadTo(url, ca, hook.(map[string]any))
 			}
 		}
 		text, err := yaml.Marshal(obj)
@@ -81,12 +84,16 @@ func convert(spec map[string]any) {
 	}}
 }
 
-// leadTo replaces the Service that a webhook leads to by the URL, unless that is empty.
-func leadTo(url string, hook map[string]any) {
+// leadTo replaces the Service that a webhook leads to by the URL, unless that is empty, and says which CA vouches for it.
+func leadTo(url string, ca []byte, hook map[string]any) {
+	config := hook["clientConfig"].(map[string]any)
 	if url != "" {
-		service := hook["clientConfig"].(map[string]any)["service"].(map[string]any)
-		hook["clientConfig"] = map[string]any{"url": url + service["path"].(string)}
+		config = map[string]any{"url": url + config["service"].(map[string]any)["path"].(string)}
 	}
+	if ca != nil {
+		config["caBundle"] = base64.StdEncoding.EncodeToString(ca)
+	}
+	hook["clientConfig"] = config
 }
 
 // WebhookOptions say where the webhooks are served.
@@ -95,33 +102,29 @@ type WebhookOptions struct {
 	Listener net.Listener
 	// Address is a "host:port" as of webhook.Config. It is not used with a Listener.
 	Address string
-	// Hosts are the names by which API servers reach the webhooks. Empty: that of the Service of WebhookManifests.
+	// Certificates are what they are served with. Nil: the operator makes some, and keeps them in a Secret.
+	Certificates webhook.Certificates
+	// Hosts are the names in the certificates that the operator makes, by which API servers reach the webhooks. Empty: that
+	// of the Service of WebhookManifests.
 	Hosts []string
-	// Namespace is that of the Secret with the certificate. Empty: setpoint-system.
+	// Namespace is that of the Secret. Empty: setpoint-system.
 	Namespace string
+	// GracePeriod is what running requests get to end at a stop. Zero: 30 seconds.
+	GracePeriod time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
 // Webhooks adds the operator's webhooks to a manager: defaults and validation of v1, and the conversion of v1alpha1. They
-// are served by every replica, with a certificate that the operator makes itself. The server that is returned says by
-// Check whether they can be reached.
+// are served by every replica. The server that is returned says by Check whether they can be reached.
 func Webhooks(m *setpoint.Manager, o WebhookOptions) (*webhook.Server, error) {
-	if o.Namespace == "" {
-		o.Namespace = webhookNamespace
-	}
-	if len(o.Hosts) == 0 {
-		o.Hosts = []string{webhookService + "." + o.Namespace + ".svc"}
-	}
-	authority, err := webhook.NewAuthority(webhook.AuthorityConfig{
-		Client: m.Client(), Namespace: o.Namespace, Name: webhookService, Hosts: o.Hosts,
-		Mutating: []string{webhookConfigurations}, Validating: []string{webhookConfigurations}, CRDs: []string{crdName},
-		Logger: o.Logger,
-	})
+	certificates, err := o.certificates(m)
 	if err != nil {
 		return nil, fmt.Errorf("webhooks of the operator %s: %w", Name, err)
 	}
-	server, err := webhook.NewServer(webhook.Config{Address: o.Address, Certificates: authority, Logger: o.Logger, Metrics: m.Metrics()})
+	server, err := webhook.NewServer(webhook.Config{
+		Address: o.Address, Certificates: certificates, Logger: o.Logger, Metrics: m.Metrics(), GracePeriod: o.GracePeriod,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("webhooks of the operator %s: %w", Name, err)
 	}
@@ -140,4 +143,22 @@ func Webhooks(m *setpoint.Manager, o WebhookOptions) (*webhook.Server, error) {
 		return server.Run(ctx)
 	}})
 	return server, nil
+}
+
+// certificates returns those given, or ones that the operator makes and has API servers trust.
+func (o WebhookOptions) certificates(m *setpoint.Manager) (webhook.Certificates, error) {
+	if o.Certificates != nil {
+		return o.Certificates, nil
+	}
+	if o.Namespace == "" {
+		o.Namespace = webhookNamespace
+	}
+	if len(o.Hosts) == 0 {
+		o.Hosts = []string{webhookService + "." + o.Namespace + ".svc"}
+	}
+	return webhook.NewAuthority(webhook.AuthorityConfig{
+		Client: m.Client(), Namespace: o.Namespace, Name: webhookService, Hosts: o.Hosts,
+		Mutating: []string{webhookConfigurations}, Validating: []string{webhookConfigurations}, CRDs: []string{crdName},
+		Logger: o.Logger,
+	})
 }
