@@ -1,14 +1,22 @@
 package catalog
 
 import (
+	"bytes"
+	"context"
 	"flag"
 	"io"
+	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/setpoint-dev/setpoint"
 )
 
 // objects decodes YAML documents.
@@ -111,5 +119,44 @@ func TestFlags(t *testing.T) {
 	}
 	if _, err := parse("-reload-window=soon"); err == nil {
 		t.Error("a window of \"soon\" was taken")
+	}
+}
+
+// awaits is a log that ends something when it is told a text.
+type awaits struct {
+	text string
+	end  func()
+}
+
+func (a awaits) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(a.text)) {
+		a.end()
+	}
+	return len(line), nil
+}
+
+// What goes wrong with webhooks is told where the operator's log goes.
+func TestWebhooksLog(t *testing.T) {
+	all := All()
+	memcached := all[slices.IndexFunc(all, Operator.HasWebhooks)]
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	told := false
+	log := awaits{"webhook certificates are not as they should be", func() { told = true; cancel() }}
+	m, err := memcached.Manager(setpoint.Config{
+		REST: &rest.Config{Host: "http://127.0.0.1:1"}, Logger: slog.New(slog.NewTextHandler(log, nil)), GracePeriod: -1,
+	}, Place{WebhookListener: listener})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !told {
+		t.Error("nobody is told that the certificate cannot be kept")
 	}
 }

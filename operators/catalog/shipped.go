@@ -52,7 +52,7 @@ func newMemcached() Operator {
 			add: func(m *setpoint.Manager, cfg setpoint.Config, at Place) error {
 				_, err := memcached.Webhooks(m, memcached.WebhookOptions{
 					Listener: at.WebhookListener, Address: at.WebhookAddress, Certificates: at.WebhookCertificates, Namespace: at.Namespace,
-					GracePeriod: max(cfg.GracePeriod, 0),
+					GracePeriod: max(cfg.GracePeriod, 0), Logger: cfg.Logger,
 				})
 				return err
 			},
