@@ -283,6 +283,33 @@ func TestReplicaSetAdopts(t *testing.T) {
 	})
 }
 
+// A ReplicaSet that is gone, which the operator does not know yet, gets no Pods any more: those that it left behind are
+// released already, and look as if they were to be adopted.
+func TestReplicaSetGoneGetsNoPods(t *testing.T) {
+	withReplicaSets(t, func(k *keeping) {
+		k.start("only", func(next http.RoundTripper) http.RoundTripper {
+			late := watchesLate(3 * time.Second)(next)
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path == "/apis/apps/v1/replicasets" {
+					return late.RoundTrip(r)
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		web := newReplicaSet("web", 3)
+		k.create(web)
+		k.full(web, 3)
+		time.Sleep(time.Minute) // until the operator has seen its own writes
+		if err := k.user.Delete(k.Context(), web, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+			k.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if created := count(k.sent.take(), createsPod); created != 3 {
+			k.Errorf("%d Pods were created, want 3", created)
+		}
+	})
+}
+
 // TestReplicaSetUnderDeployment: a Deployment rolls as with Kubernetes' own controller.
 func TestReplicaSetUnderDeployment(t *testing.T) {
 	withReplicaSets(t, func(k *keeping) {

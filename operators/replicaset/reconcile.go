@@ -71,7 +71,7 @@ func (r *reconciler) pods(ctx context.Context, set *appsv1.ReplicaSet, controlle
 	return list.Items, err
 }
 
-// settle adopts and releases Pods. One that is gone or has changed meanwhile brings another reconcile by itself.
+// settle adopts and releases Pods. What cannot be adopted ends the reconcile: perhaps it is the ReplicaSet that is gone.
 func (r *reconciler) settle(ctx context.Context, set *appsv1.ReplicaSet, c *claim) error {
 	var errs []error
 	for _, pod := range c.release {
@@ -80,12 +80,11 @@ func (r *reconciler) settle(ctx context.Context, set *appsv1.ReplicaSet, c *clai
 		}
 	}
 	for _, pod := range c.adopt {
-		switch err := owner.Adopt(ctx, r.client, set, pod); {
-		case err == nil:
-			c.active = append(c.active, pod)
-		case !apierrors.IsNotFound(err):
+		if err := owner.Adopt(ctx, r.client, set, pod); err != nil {
 			errs = append(errs, fmt.Errorf("adopt Pod %s: %w", pod.Name, err))
+			continue
 		}
+		c.active = append(c.active, pod)
 	}
 	return errors.Join(errs...)
 }
