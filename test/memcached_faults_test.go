@@ -313,6 +313,11 @@ func TestMemcachedFaultDriftStays(t *testing.T) {
 			return len(s.Spec.Selector) == 1 && s.Spec.Selector["cache.setpoint.dev/memcached"] == "web" && len(s.Spec.Ports) == 1 && s.Spec.Ports[0].Port == 11211
 		})
 		planetest.Wait(c.T, c, budget, func(b *policyv1.PodDisruptionBudget) bool { return b.Spec.MaxUnavailable.IntValue() == 1 })
+		// Only one of these can be set.
+		c.patch(budget.DeepCopy(), types.MergePatchType, `{"spec":{"maxUnavailable":null,"minAvailable":0}}`)
+		planetest.Wait(c.T, c, budget, func(b *policyv1.PodDisruptionBudget) bool {
+			return b.Spec.MaxUnavailable != nil && b.Spec.MinAvailable == nil
+		})
 		if limit := child.Spec.Template.Spec.Containers[0].Resources.Limits.Cpu(); limit.Value() != 2 {
 			c.Errorf("the CPU limit is %s", limit)
 		}

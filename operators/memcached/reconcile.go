@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -120,10 +121,14 @@ func (r *reconciler) ensure(ctx context.Context, mc *v1.Memcached, want client.O
 
 // overwrite replaces the lists in an object's spec as a whole. An apply that brings back an item which somebody changed in
 // what identifies it, such as the number of a port, leaves the changed one beside it, and two ports of one name are invalid.
+// So it takes out of a budget what excludes its own limit.
 func (r *reconciler) overwrite(ctx context.Context, want client.Object) error {
 	fields, err := apply.From(want, want.GetObjectKind().GroupVersionKind())
 	if err != nil {
 		return err
+	}
+	if _, budget := want.(*policyv1.PodDisruptionBudget); budget {
+		fields.Object["spec"].(map[string]any)["minAvailable"] = nil
 	}
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": want.GetUID()}, "spec": fields.Object["spec"]})
 	if err != nil {
