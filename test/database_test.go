@@ -19,6 +19,7 @@ import (
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/condition"
 	"github.com/setpoint-dev/setpoint/examples/database"
+	"github.com/setpoint-dev/setpoint/finalizer"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
 
@@ -198,6 +199,45 @@ func TestDatabase(t *testing.T) {
 
 		d.gone(db)
 	})
+}
+
+// Deleted with its dependents orphaned, a Database leaves its instances and their volumes.
+func TestDatabaseOrphans(t *testing.T) {
+	for _, running := range []bool{true, false} { // when it is deleted
+		t.Run(fmt.Sprint(running), func(t *testing.T) {
+			withDatabases(t, func(d *databases) {
+				stop := d.start(asTransport)
+				db := d.create("orders")
+				d.led(db, 0)
+				if !running {
+					stop()
+				}
+				if err := d.user.Delete(d.Context(), db, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+					d.Fatal(err)
+				}
+				if !running {
+					planetest.Wait(d.T, d, db, func(db *database.Database) bool { return !finalizer.Has(db, metav1.FinalizerOrphanDependents) })
+					d.start(asTransport)
+				}
+				planetest.WaitGone(d.T, d, db)
+				time.Sleep(time.Minute)
+				set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orders"}}
+				planetest.Wait(d.T, d, set, func(s *appsv1.StatefulSet) bool { return s.DeletionTimestamp == nil && s.Status.ReadyReplicas == 3 })
+				var volumes corev1.PersistentVolumeClaimList
+				if err := d.user.List(d.Context(), &volumes, client.InNamespace("default")); err != nil {
+					d.Fatal(err)
+				}
+				for _, v := range volumes.Items {
+					if v.DeletionTimestamp != nil {
+						d.Errorf("the volume %s is being deleted", v.Name)
+					}
+				}
+				if len(volumes.Items) != 3 {
+					d.Errorf("%d volumes are left", len(volumes.Items))
+				}
+			})
+		})
+	}
 }
 
 // gone deletes a Database and waits until nothing of it is left.

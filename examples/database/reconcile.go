@@ -15,6 +15,7 @@ import (
 	"github.com/setpoint-dev/setpoint"
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/condition"
+	"github.com/setpoint-dev/setpoint/finalizer"
 	"github.com/setpoint-dev/setpoint/owner"
 	"github.com/setpoint-dev/setpoint/steps"
 )
@@ -42,12 +43,18 @@ func (r *reconciler) reconcile(ctx context.Context, db *Database) (setpoint.Resu
 	)
 }
 
-// cleanUp stops the instances, and deletes their volumes when no instance can write to them any more.
+// cleanUp stops the instances, and deletes their volumes when no instance can write to them any more. An orphaning deletion
+// leaves both.
 func (r *reconciler) cleanUp(ctx context.Context, db *Database) (steps.Outcome, error) {
+	if finalizer.Has(db, metav1.FinalizerOrphanDependents) {
+		return steps.Continue, nil
+	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name}}
 	err := r.client.Get(ctx, client.KeyOf(set), set, client.Live)
 	switch {
-	case err == nil && owner.IsControlledBy(set, db):
+	case err == nil && !owner.IsControlledBy(set, db):
+		return steps.Continue, nil // it was orphaned, and may use the volumes
+	case err == nil:
 		if set.DeletionTimestamp == nil {
 			// In the foreground: it is there until its last Pod is gone.
 			err = r.client.Delete(ctx, set, client.PropagationPolicy(metav1.DeletePropagationForeground))
