@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,6 +239,29 @@ func TestDatabaseOrphans(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The password that another object holds, such as a predecessor's that is about to go, is not taken for its own.
+func TestDatabaseLeavesStrangersSecretsAlone(t *testing.T) {
+	withDatabases(t, func(d *databases) {
+		strange := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orders-password"}}
+		if err := d.user.Create(d.Context(), strange); err != nil {
+			d.Fatal(err)
+		}
+		d.start(asTransport)
+		db := d.create("orders")
+		planetest.Wait(d.T, d, db, func(db *database.Database) bool {
+			c, _ := condition.Get(db.Status.Conditions, database.ConditionReady)
+			return c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "is not this Database's")
+		})
+		if err := d.user.Delete(d.Context(), strange); err != nil {
+			d.Fatal(err)
+		}
+		d.led(db, 0)
+		if d.password(db) == "" {
+			d.Error("there is no password")
+		}
+	})
 }
 
 // gone deletes a Database and waits until nothing of it is left.

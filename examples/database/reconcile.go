@@ -69,7 +69,11 @@ func (r *reconciler) cleanUp(ctx context.Context, db *Database) (steps.Outcome, 
 // secret is made, never applied: applying it again would change the password.
 func (r *reconciler) secret(ctx context.Context, db *Database) (steps.Outcome, error) {
 	secret := &corev1.Secret{ObjectMeta: metaOf(db, "-password")}
-	if err := r.client.Get(ctx, client.KeyOf(secret), secret); !apierrors.IsNotFound(err) {
+	err := r.client.Get(ctx, client.KeyOf(secret), secret)
+	if err == nil && !owner.IsControlledBy(secret, db) {
+		return steps.Stop, stranger(secret)
+	}
+	if !apierrors.IsNotFound(err) {
 		return steps.Continue, err
 	}
 	secret.StringData = map[string]string{"password": rand.Text()}
@@ -180,7 +184,7 @@ func (r *reconciler) apply(ctx context.Context, db *Database, child client.Objec
 	have := child.DeepCopyObject().(client.Object)
 	err := r.client.Get(ctx, client.KeyOf(child), have)
 	if err == nil && !owner.IsControlledBy(have, db) {
-		return fmt.Errorf("%T %s is not this Database's: delete it, or use another name for the Database", child, client.KeyOf(child))
+		return stranger(child)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return err
@@ -189,4 +193,9 @@ func (r *reconciler) apply(ctx context.Context, db *Database, child client.Objec
 		return err
 	}
 	return r.client.Apply(ctx, child, client.ForceOwnership)
+}
+
+// stranger is why nothing is done with an object that is somebody else's, such as a predecessor's that is about to go.
+func stranger(obj client.Object) error {
+	return fmt.Errorf("%T %s is not this Database's: delete it, or use another name for the Database", obj, client.KeyOf(obj))
 }
