@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,9 @@ func newManifests(out io.Writer) *cobra.Command {
 				i.Args = append(i.Args, "--"+f.Name+"="+f.Value.String())
 			}
 		})
+		if i.Replicas < 1 {
+			return Misuse{fmt.Errorf("--replicas: %d is less than 1", i.Replicas)}
+		}
 		text, err := chosen[0].Manifests(i)
 		if err != nil {
 			return Misuse{err}

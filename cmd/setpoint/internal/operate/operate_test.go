@@ -48,6 +48,7 @@ func TestMisuse(t *testing.T) {
 		"manifests foo expose --image x":        "name one operator",
 		"manifests foo --image x --expose-tls":  "--expose-tls is an option of the operator expose",
 		"manifests foo --image x --namespace X": "no name of a namespace",
+		"manifests foo --image x --replicas 0":  "--replicas: 0 is less than 1",
 		"cleanup foo":                           `there is no operator "foo"; there are expose`,
 	} {
 		_, err := execute(t, line)
