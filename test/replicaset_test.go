@@ -75,7 +75,7 @@ func (k *keeping) startAs(config *rest.Config, identity string, wraps ...func(ht
 		config.Wrap(wrap)
 	}
 	m, err := setpoint.NewManager(setpoint.Config{
-		REST: config, FieldOwner: "setpoint-replicaset", Seed: 1,
+		REST: config, FieldOwner: "setpoint-replicaset", Kinds: replicaset.Kinds(), Seed: 1,
 		LeaderElection: &lease.Config{Namespace: "setpoint-system", Name: "setpoint-replicaset", Identity: identity},
 	})
 	if err != nil {

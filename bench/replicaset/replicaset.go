@@ -199,7 +199,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func runOurs(ctx context.Context, config *rest.Config) error {
-	m, err := setpoint.NewManager(setpoint.Config{REST: config, FieldOwner: "setpoint-replicaset"})
+	m, err := setpoint.NewManager(setpoint.Config{REST: config, FieldOwner: "setpoint-replicaset", Kinds: replicaset.Kinds()})
 	if err != nil {
 		return err
 	}

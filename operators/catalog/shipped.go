@@ -80,7 +80,7 @@ func newReplicaSet() Operator {
 	return Operator{
 		Name: replicaset.Name, Summary: "keeps the Pods of ReplicaSets, in place of Kubernetes' own controller",
 		Replaces: "replicaset",
-		rbac:     replicaset.RBAC(), addToScheme: replicaset.AddToScheme,
+		rbac:     replicaset.RBAC(), addToScheme: replicaset.AddToScheme, kinds: replicaset.Kinds,
 		setup: func(m *setpoint.Manager, _ string) error { return replicaset.Setup(m) },
 	}
 }

@@ -88,15 +88,18 @@ func ready(pod *corev1.Pod) bool {
 
 // readySince is when a Pod became ready, the zero time if it is not.
 func readySince(pod *corev1.Pod) metav1.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			if c.LastTransitionTime.IsZero() {
-				return pod.CreationTimestamp
-			}
-			return c.LastTransitionTime
-		}
+	i := slices.IndexFunc(pod.Status.Conditions, isReady)
+	switch {
+	case i < 0:
+		return metav1.Time{}
+	case pod.Status.Conditions[i].LastTransitionTime.IsZero():
+		return pod.CreationTimestamp
 	}
-	return metav1.Time{}
+	return pod.Status.Conditions[i].LastTransitionTime
+}
+
+func isReady(c corev1.PodCondition) bool {
+	return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 }
 
 // deletionCost is what a Pod's annotation says; one that is no number counts for nothing.

@@ -232,3 +232,56 @@ func TestBatches(t *testing.T) {
 		}
 	}
 }
+
+// What the cache keeps of a Pod decides as the whole Pod does.
+func TestKeptPodsDecideAlike(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	restarted := func(name string, times int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, RestartCount: times, Image: "image", ContainerID: "id"}
+	}
+	pods := []*corev1.Pod{
+		pod("plain"), pod("pending", phase(corev1.PodPending)), pod("failed", phase(corev1.PodFailed)), pod("deleted", deleting),
+		pod("young", readyFor(time.Minute)), pod("other", labelled("other")),
+		pod("unscheduled", func(p *corev1.Pod) { p.Spec.NodeName = "" }),
+		pod("cheap", func(p *corev1.Pod) { p.Annotations[corev1.PodDeletionCost] = "-5" }),
+		pod("unready", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }),
+		pod("undated", func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Time{} }),
+		pod("restarted", func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{restarted("a", 0), restarted("b", 3)}
+		}),
+		pod("sidecar", func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{restarted("init", 9), restarted("side", 2)}
+		}),
+	}
+	set := set()
+	whole, kept := make([]corev1.Pod, 0, len(pods)), make([]corev1.Pod, 0, len(pods))
+	for _, p := range pods {
+		p.Spec.Containers = []corev1.Container{{Name: "a", Image: strings.Repeat("long", 500)}}
+		whole = append(whole, *p.DeepCopy())
+		if err := Kinds()[schema.GroupKind{Kind: "Pod"}].Transform(p); err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, *p)
+		if p.Size() > 500 {
+			t.Errorf("%s still takes %d bytes", p.Name, p.Size())
+		}
+	}
+	selector := labels.SelectorFromSet(labels.Set{"app": "web"})
+	a, b := claimOf(set, selector, whole, nil), claimOf(set, selector, kept, nil)
+	if diff := cmp.Diff([]any{names(a.active), names(a.release), a.terminating}, []any{names(b.active), names(b.release), b.terminating}); diff != "" {
+		t.Error("claim:\n", diff)
+	}
+	before, _ := statusOf(set, a, nil, now)
+	after, _ := statusOf(set, b, nil, now)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Error("status:\n", diff)
+	}
+	for i := range whole {
+		for j := range whole {
+			if x, y := compare(&whole[i], &whole[j], nil, now), compare(&kept[i], &kept[j], nil, now); x != y {
+				t.Errorf("%s against %s: %d, kept %d", whole[i].Name, whole[j].Name, x, y)
+			}
+		}
+	}
+}
