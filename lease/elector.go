@@ -199,10 +199,14 @@ func (e *Elector) failed(err error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return // another replica was faster
 	}
-	if e.err == nil || e.err.Error() != err.Error() {
+	if apierrors.IsNotFound(err) { // a lease that is not there would have been made
+		err = fmt.Errorf("%w: create the namespace, or keep the lease in another one", err)
+	}
+	told := fmt.Errorf("lease %s/%s: %w", e.cfg.Namespace, e.cfg.Name, err)
+	if e.err == nil || e.err.Error() != told.Error() {
 		e.log.Warn("the lease could not be read or written", "error", err)
 	}
-	e.err = fmt.Errorf("lease %s/%s: %w", e.cfg.Namespace, e.cfg.Name, err)
+	e.err = told
 }
 
 // sleep waits for d, the end of ctx or a wish to be woken.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
@@ -280,6 +283,31 @@ func TestTroubleIsNoLoss(t *testing.T) {
 		settle(time.Minute)
 		if !a.leading() || a.terms != 1 || stored(server).Labels["x"] != "y" {
 			t.Errorf("leading: %v, term %d, labels %v", a.leading(), a.terms, stored(server).Labels)
+		}
+	})
+}
+
+// What keeps a replica from the lease is logged once, until it is something else.
+func TestTroubleIsLoggedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, server *apitest.Server) {
+		warnings := func(r *replica) int { return strings.Count(r.logs.String(), "could not be read or written") }
+		server.Intercept(func(apitest.Request) error { return errors.New("busy") })
+		a := start(t, server, "a")
+		settle(time.Minute)
+		if n := warnings(a); n != 1 {
+			t.Errorf("%d warnings of the same trouble, want 1:\n%s", n, &a.logs)
+		}
+		server.Intercept(func(apitest.Request) error {
+			return apierrors.NewNotFound(corev1.Resource("namespaces"), "default")
+		})
+		settle(time.Minute)
+		if n := warnings(a); n != 2 || !strings.Contains(a.logs.String(), "create the namespace") {
+			t.Errorf("%d warnings of two troubles, want 2, of which one says what to do:\n%s", n, &a.logs)
+		}
+		server.Intercept(nil)
+		settle(time.Minute)
+		if !a.leading() {
+			t.Error("it does not lead after the trouble")
 		}
 	})
 }
