@@ -74,17 +74,8 @@ func newRoot(s streams) *cobra.Command {
 			"Start with 'setpoint up', then talk to it with 'setpoint kubectl' or any kubectl.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			err := fmt.Errorf("unknown command %q", args[0])
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				err = fmt.Errorf("%w; did you mean %q?", err, near[0])
-			}
-			return misuse{err}
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          known,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetIn(s.in)
@@ -93,7 +84,26 @@ func newRoot(s streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse{err} })
 	root.AddCommand(newUp(s), newKubectl(s), newWhy(s), newRBAC(s), newNew(s), newVersion(s))
 	root.AddCommand(operate.Commands(s.out, s.err)...)
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = known
+		}
+	}
 	return root
+}
+
+// known refuses arguments that do not begin with the name of a command.
+func known(cmd *cobra.Command, args []string) error {
+	root := cmd.Root()
+	if found, _, err := root.Find(args); len(args) == 0 || err == nil && found != root {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
+	}
+	return misuse{err}
 }
 
 // noArgs refuses arguments that are no flags.
