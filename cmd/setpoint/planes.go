@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -55,11 +57,39 @@ func newRecordDir(now time.Time) (string, error) {
 			}
 		}
 	}
+	if err := removeUnborn(planes, now); err != nil {
+		return "", err
+	}
 	dir := filepath.Join(planes, fmt.Sprintf("%020d-%d", now.UnixNano(), os.Getpid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the folder for this plane's record: %w", err)
 	}
 	return dir, nil
+}
+
+// startTime is more than a plane ever takes from making its folder to its record.
+const startTime = 10 * time.Minute
+
+// removeUnborn removes the folders of planes that were killed before they had a record.
+func removeUnborn(planes string, now time.Time) error {
+	entries, err := os.ReadDir(planes)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("reading the records of running planes: %w", err)
+	}
+	for _, e := range entries {
+		began, _, _ := strings.Cut(e.Name(), "-")
+		nanos, err := strconv.ParseInt(began, 10, 64)
+		if err != nil || now.Sub(time.Unix(0, nanos)) < startTime {
+			continue
+		}
+		dir := filepath.Join(planes, e.Name())
+		if _, err := os.Stat(filepath.Join(dir, "plane.json")); errors.Is(err, os.ErrNotExist) {
+			if err := os.RemoveAll(dir); err != nil {
+				return fmt.Errorf("removing what a start that was killed left behind: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // write makes r visible to other commands.

@@ -69,7 +69,7 @@ func TestLastPlane(t *testing.T) {
 	stop()
 	expect("not the one before, after the last one was killed", a)
 
-	if _, err := newRecordDir(start.Add(3 * time.Hour)); err != nil {
+	if _, err := newRecordDir(start.Add(2*time.Hour + time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(b.dir); !os.IsNotExist(err) {
@@ -79,6 +79,16 @@ func TestLastPlane(t *testing.T) {
 		if _, err := os.Stat(dir); err != nil {
 			t.Errorf("another plane's folder was removed: %v", err)
 		}
+	}
+
+	if _, err := newRecordDir(start.Add(3 * time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(starting); !os.IsNotExist(err) {
+		t.Errorf("what a start that was killed left is still there: %v", err)
+	}
+	if _, err := os.Stat(a.dir); err != nil {
+		t.Errorf("a running plane's folder was removed: %v", err)
 	}
 }
 
