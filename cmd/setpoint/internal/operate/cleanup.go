@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,19 @@ import (
 	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/operators/catalog"
 )
+
+// oneToClean accepts the name of one of these operators, and says of others that they need no cleanup.
+func oneToClean(operators []catalog.Operator) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, names []string) error {
+		if err := oneOf(catalog.All())(cmd, names); err != nil {
+			return err
+		}
+		if _, err := Choose(operators, names); err != nil {
+			return Misuse{fmt.Errorf("the operator %s needs no cleanup: what it made goes with the objects that asked for it", names[0])}
+		}
+		return nil
+	}
+}
 
 func newCleanup() *cobra.Command {
 	operators := slices.DeleteFunc(catalog.All(), func(o catalog.Operator) bool { return o.Cleanup == nil })
@@ -20,7 +34,7 @@ func newCleanup() *cobra.Command {
 			"must not run meanwhile. Operators without objects of their own need this before they are uninstalled:\n\n" +
 			describe(operators) + "\n\nWhat the others made goes with the objects that asked for it.",
 		Example:           "  setpoint cleanup expose --filter preview-",
-		Args:              oneOf(operators),
+		Args:              oneToClean(operators),
 		ValidArgsFunction: completeNames(operators),
 	}
 	at.addFlags(cmd.Flags())

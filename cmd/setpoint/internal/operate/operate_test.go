@@ -49,7 +49,10 @@ func TestMisuse(t *testing.T) {
 		"manifests foo --image x --expose-tls":  "--expose-tls is an option of the operator expose",
 		"manifests foo --image x --namespace X": "no name of a namespace",
 		"manifests foo --image x --replicas 0":  "--replicas: 0 is less than 1",
-		"cleanup foo":                           `there is no operator "foo"; there are expose`,
+		"run foo --health-address :65536":       "the port is no number up to 65535",
+		"cleanup foo":                           "the operator foo needs no cleanup",
+		"cleanup nothing":                       `there is no operator "nothing"; there are expose, foo`,
+		"cleanup":                               "name one operator",
 	} {
 		_, err := execute(t, line)
 		if misuse := (Misuse{}); !errors.As(err, &misuse) || !strings.Contains(err.Error(), want) {

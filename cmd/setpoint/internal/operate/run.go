@@ -49,9 +49,9 @@ func newRun(errOut io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run OPERATOR...",
 		Short: "Run shipped operators on any cluster, until interrupted",
-		Long: "run runs operators on the cluster that kubectl would use, or on the one that it runs in. Their kinds and rights must\n" +
-			"be there: see 'setpoint manifests'. With several replicas one works and the others stand by, or, with --shards, all\n" +
-			"work. Options of an operator begin with its name.\n\nOperators:\n" + describe(operators),
+		Long: "run runs operators on the cluster that kubectl would use, or on the one that it runs in. Their kinds, their\n" +
+			"rights and the namespace of their leases must be there: see 'setpoint manifests'. With several replicas one works and\n" +
+			"the others stand by, or, with --shards, all work. Options of an operator begin with its name.\n\nOperators:\n" + describe(operators),
 		Example:           "  setpoint run foo\n  setpoint run foo --kubeconfig cluster.kubeconfig --leader-elect=false",
 		Args:              someOf(operators),
 		ValidArgsFunction: completeNames(operators),
@@ -116,7 +116,7 @@ func shifted(address string, n int) (string, error) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return "", fmt.Errorf("%q is no host:port such as 127.0.0.1:8443: the port is no number", address)
+		return "", fmt.Errorf("%q is no host:port such as 127.0.0.1:8443: the port is no number up to 65535", address)
 	}
 	if number > 0 {
 		number += uint64(n)
