@@ -2,6 +2,7 @@ package test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -239,5 +240,29 @@ func TestExposeCleanup(t *testing.T) {
 		}
 		planetest.WaitGone(e, e.p, ingressNamed("other"))
 		planetest.Wait(e, e.p, users, exists)
+	})
+}
+
+// The server gives an Ingress without a class the default one, beside which an annotation would name a second.
+func TestExposeClassByAnnotation(t *testing.T) {
+	inExposing(t, func(e *exposing) {
+		e.create(&networkingv1.IngressClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{"ingressclass.kubernetes.io/is-default-class": "true"}},
+			Spec:       networkingv1.IngressClassSpec{Controller: "example.com/default"},
+		})
+		time.Sleep(time.Second) // admission has heard of it
+		e.start("one", inExample)
+		early, late := exposedService("early", "fabric8.io/ingress.annotations", "kubernetes.io/ingress.class: nginx"), exposedService("late")
+		e.create(early, late)
+		e.reached(early, "http://early.default.example.com")
+		e.reached(late, "http://late.default.example.com")
+		e.annotate(late, "fabric8.io/ingress.annotations", "kubernetes.io/ingress.class: nginx")
+		classless := func(i *networkingv1.Ingress) bool {
+			return i.Annotations["kubernetes.io/ingress.class"] == "nginx" && i.Spec.IngressClassName == nil
+		}
+		planetest.Wait(e, e.p, ingressNamed("early"), classless)
+		planetest.Wait(e, e.p, ingressNamed("late"), classless)
+		e.annotate(early, "fabric8.io/ingress.annotations", "")
+		planetest.Wait(e, e.p, ingressNamed("early"), func(i *networkingv1.Ingress) bool { return i.Annotations["kubernetes.io/ingress.class"] == "" })
 	})
 }

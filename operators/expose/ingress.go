@@ -82,7 +82,7 @@ func desiredIngress(key types.NamespacedName, members []member, existing *networ
 	ingress.Annotations = d.annotations
 	ingress.Spec = networkingv1.IngressSpec{Rules: d.sortedRules(), TLS: d.sortedTLS()}
 	// The annotation is how classes were named before there was a field; an Ingress cannot have both.
-	if _, byAnnotation := d.annotations["kubernetes.io/ingress.class"]; d.class != "" && !byAnnotation {
+	if _, byAnnotation := d.annotations[classAnnotation]; d.class != "" && !byAnnotation {
 		ingress.Spec.IngressClassName = &d.class
 	}
 	if existing != nil {
@@ -102,6 +102,16 @@ func claimIngress(key types.NamespacedName, host string) *networkingv1.Ingress {
 		},
 		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: host}}},
 	}
+}
+
+// claimFor is claimIngress for a wanted Ingress. Without a class the server would give it the default one, beside that of the
+// annotation; the value is not yet the wanted one, so that the apply owns it alone.
+func claimFor(key types.NamespacedName, wanted *networkingv1.Ingress) *networkingv1.Ingress {
+	claim := claimIngress(key, wanted.Spec.Rules[0].Host)
+	if _, byAnnotation := wanted.Annotations[classAnnotation]; byAnnotation {
+		claim.Annotations[classAnnotation] = FieldOwner
+	}
+	return claim
 }
 
 // ownersOf returns references to the Services, none of them as the controller: the garbage collector deletes what they own

@@ -37,9 +37,11 @@ func (r *reconciler) reconcileIngress(ctx context.Context, req setpoint.Request)
 	}
 	switch decide(existing != nil, mine != nil, existing != nil && existing.DeletionTimestamp != nil, wanted != nil) {
 	case create:
-		err = r.ensure(ctx, claimIngress(req.Key(), wanted.Spec.Rules[0].Host), wanted)
+		err = r.ensure(ctx, claimFor(req.Key(), wanted), wanted)
 	case apply:
-		err = r.client.Apply(ctx, wanted, client.ForceOwnership)
+		if err = r.dropClass(ctx, mine, wanted); err == nil {
+			err = r.client.Apply(ctx, wanted, client.ForceOwnership)
+		}
 	case remove:
 		err = client.IgnoreNotFound(r.client.Delete(ctx, existing))
 	case refuse:
@@ -53,6 +55,17 @@ func (r *reconciler) reconcileIngress(ctx context.Context, req setpoint.Request)
 		r.reportAll(members, reasonRejected, fmt.Sprintf("The server does not accept Ingress %q: %v", req.Name, err))
 	}
 	return setpoint.Result{}, outcomeOf(err)
+}
+
+// dropClass takes from the operator's Ingress the class that the server gave it by default when it was made, if an annotation
+// says another: an Ingress with both is served twice. An apply cannot, since nobody owns what the server gave.
+func (r *reconciler) dropClass(ctx context.Context, mine, wanted *networkingv1.Ingress) error {
+	if _, byAnnotation := wanted.Annotations[classAnnotation]; !byAnnotation || mine.Spec.IngressClassName == nil {
+		return nil
+	}
+	before := mine.DeepCopy()
+	mine.Spec.IngressClassName = nil
+	return r.client.Patch(ctx, mine, client.MergeFrom(before))
 }
 
 // members returns the Services that share the Ingress of that name, and what they ask for. If the configuration makes no

@@ -51,6 +51,8 @@ const (
 	// injected is the annotation of a ConfigMap that holds, as JSON, the keys that the operator set and the values that they
 	// had before.
 	injected = ownPrefix + "injected"
+	// classAnnotation names the class of an Ingress in the way of before there was a field for it.
+	classAnnotation = "kubernetes.io/ingress.class"
 	// managedByLabel has FieldOwner as its value on what the operator made.
 	managedByLabel = "app.kubernetes.io/managed-by"
 )
