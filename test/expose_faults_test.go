@@ -7,11 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/setpoint-dev/setpoint/client"
 	"github.com/setpoint-dev/setpoint/operators/expose"
 	"github.com/setpoint-dev/setpoint/plane/planetest"
 )
@@ -195,5 +197,42 @@ func TestExposeMissesNothingWhileStopped(t *testing.T) {
 		for _, s := range []*corev1.Service{gone, withdrawn, moved} {
 			planetest.WaitGone(e, e.p, ingressNamed(s.Name))
 		}
+	})
+}
+
+// Who takes the mark away takes the object over, also when the operator has yet to see that.
+func TestExposeTakeOverIsHeededByAStaleCache(t *testing.T) {
+	inExposing(t, func(e *exposing) {
+		planetest.Apply(e, e.p, "testdata/httproutes.yaml")
+		ingresses, routes := heldBack{resource: "ingresses"}, heldBack{resource: "httproutes"}
+		e.start("one", inExample, ingresses.wrap, routes.wrap)
+		gone, changed := exposedService("gone"), exposedService("changed")
+		byRoute := exposedService("route", "expose.setpoint.dev/exposer", "HTTPRoute", "expose.setpoint.dev/gateway", "public")
+		e.create(gone, changed, byRoute)
+		e.reached(gone, "http://gone.default.example.com")
+		e.reached(changed, "http://changed.default.example.com")
+		e.reached(byRoute, "http://route.default.example.com")
+		time.Sleep(time.Minute)
+		ingresses.close()
+		routes.close()
+		theirs := []client.Object{ingressNamed("gone"), ingressNamed("changed"), routeNamed("route")}
+		for _, obj := range theirs {
+			e.annotate(obj, "expose.setpoint.dev/made-for", "")
+		}
+		e.annotate(gone, exposeAnnotation, "")
+		e.annotate(byRoute, exposeAnnotation, "")
+		e.annotate(changed, "fabric8.io/exposePort", "8080")
+		time.Sleep(time.Minute)
+		ingresses.open()
+		routes.open()
+		time.Sleep(time.Minute)
+		for _, obj := range theirs {
+			if now := planetest.Wait(e, e.p, obj, exists); now.GetResourceVersion() != obj.GetResourceVersion() {
+				e.Errorf("%s was written to: %v", obj.GetName(), now)
+			}
+		}
+		e.reached(gone, "")
+		e.reached(byRoute, "")
+		e.told(changed, "NameTaken", "delete it")
 	})
 }

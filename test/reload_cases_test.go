@@ -530,8 +530,10 @@ func TestReloadCrashAfterTheRoll(t *testing.T) {
 	})
 }
 
-// heldBack keeps the frames of the watch of ConfigMaps back while it is closed.
+// heldBack keeps the frames of the watch of a resource back while it is closed.
 type heldBack struct {
+	resource string
+
 	mu   sync.Mutex
 	gate chan struct{} // nil: open
 }
@@ -564,7 +566,7 @@ func (h *heldBack) wait(ctx context.Context) {
 func (h *heldBack) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
-		if err == nil && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/configmaps") {
+		if err == nil && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/"+h.resource) {
 			response.Body = lateBody{response.Body, h, r.Context()}
 		}
 		return response, err
@@ -590,7 +592,7 @@ func TestReloadStaleReplicaRollsNothingBack(t *testing.T) {
 		r.create(configMap("web", "1"), d)
 		stop := r.start("first", reload.Options{})
 		r.remembered(d)
-		var late heldBack
+		late := heldBack{resource: "configmaps"}
 		r.start("second", reload.Options{}, late.wrap)
 		time.Sleep(10 * time.Second) // it has all there is
 		late.close()

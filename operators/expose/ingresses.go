@@ -40,16 +40,17 @@ func (r *reconciler) reconcileIngress(ctx context.Context, req setpoint.Request)
 		err = r.ensure(ctx, claimFor(req.Key(), wanted), wanted)
 	case apply:
 		if err = r.dropClass(ctx, mine, wanted); err == nil {
-			err = r.client.Apply(ctx, wanted, client.ForceOwnership)
+			wanted.ResourceVersion = mine.ResourceVersion
+			err = r.client.Apply(ctx, wanted, client.ForceOwnership, client.IfUnchanged) // for it may be another's by now
 		}
 	case remove:
-		err = client.IgnoreNotFound(r.client.Delete(ctx, existing))
+		err = client.IgnoreNotFound(r.client.Delete(ctx, existing, client.IfUnchanged))
 	case refuse:
 		r.reportAll(members, reasonNameTaken, fmt.Sprintf(
 			"Ingress %q exists and was not made by %s: delete it, or set the annotation %s to a free name.", req.Name, FieldOwner, ingressNameOwn))
 	}
 	switch {
-	case errors.Is(err, errTaken):
+	case errors.Is(err, errTaken), apierrors.IsConflict(err):
 		return setpoint.Result{Requeue: true}, nil
 	case isRejected(err):
 		r.reportAll(members, reasonRejected, fmt.Sprintf("The server does not accept Ingress %q: %v", req.Name, err))
@@ -65,7 +66,7 @@ func (r *reconciler) dropClass(ctx context.Context, mine, wanted *networkingv1.I
 	}
 	before := mine.DeepCopy()
 	mine.Spec.IngressClassName = nil
-	return r.client.Patch(ctx, mine, client.MergeFrom(before))
+	return r.client.Patch(ctx, mine, client.MergeFrom(before), client.IfUnchanged)
 }
 
 // members returns the Services that share the Ingress of that name, and what they ask for. If the configuration makes no

@@ -115,13 +115,15 @@ func (r *reconciler) route(ctx context.Context, service *corev1.Service, p plan)
 	case create:
 		err = r.ensure(ctx, claimRoute(key), desiredRoute(service, p, ""))
 	case apply:
-		err = r.client.Apply(ctx, desiredRoute(service, p, existing.GetUID()), client.ForceOwnership)
+		wanted := desiredRoute(service, p, existing.GetUID())
+		wanted.SetResourceVersion(existing.GetResourceVersion())
+		err = r.client.Apply(ctx, wanted, client.ForceOwnership, client.IfUnchanged) // for it may be another's by now
 		if why := refusal(existing); err == nil && why != "" {
 			r.report(service, problems{{reasonNotAccepted, fmt.Sprintf("No Gateway accepts HTTPRoute %q: %s", key.Name, why)}})
 			return blocked, nil
 		}
 	case remove:
-		return open, client.IgnoreNotFound(r.client.Delete(ctx, existing))
+		return open, client.IgnoreNotFound(r.client.Delete(ctx, existing, client.IfUnchanged))
 	case wait:
 		if wanted {
 			return coming, nil

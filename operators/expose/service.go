@@ -43,7 +43,7 @@ func (r *reconciler) reconcileService(ctx context.Context, service *corev1.Servi
 		return setpoint.Result{}, nil
 	}
 	w, err := r.route(ctx, service, p)
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, errTaken) || apierrors.IsConflict(err) {
 		return setpoint.Result{Requeue: true}, nil
 	}
 	if err == nil && p.exposer == exposerIngress {
