@@ -104,17 +104,21 @@ func (r *reconciler) tell(ctx context.Context, service *corev1.Service, p plan) 
 	return err
 }
 
-// writeService writes what a plan wants of a Service itself, of whose managedFields own are the operator's. What cannot be
-// owned any more, a type that the Service gets back, is written first, so that the rest is still there to be tried again. A
-// Service that is gone needs nothing.
+// writeService writes what a plan wants of a Service itself, of whose managedFields own are the operator's. What an apply
+// does not do, to give a type back and to remove a URL that somebody else wrote as well, is written first, so that the rest is
+// still there to be tried again. A Service that is gone needs nothing.
 func writeService(ctx context.Context, c *client.Client, as client.FieldOwner, service *corev1.Service, p plan, own []metav1.ManagedFieldsEntry) error {
 	want, any := desiredService(service, p)
 	if !any && !applies(own) {
 		return nil
 	}
-	if former := formerType(service, p, own); former != "" {
+	former, urls := formerType(service, p, own), formerURLs(service, p, own)
+	if former != "" || len(urls) > 0 {
 		before := service.DeepCopy()
-		service.Spec.Type = former
+		service.Spec.Type = cmp.Or(former, service.Spec.Type)
+		for _, name := range urls {
+			delete(service.Annotations, name)
+		}
 		if err := c.Patch(ctx, service, client.MergeFrom(before), as); err != nil {
 			return client.IgnoreNotFound(err)
 		}
@@ -169,4 +173,15 @@ func formerType(service *corev1.Service, p plan, own []metav1.ManagedFieldsEntry
 		return former
 	}
 	return ""
+}
+
+// formerURLs returns the annotations with URLs that hold no longer. Exposecontroller and copied manifests own them, too, so that
+// they would outlive the operator's.
+func formerURLs(service *corev1.Service, p plan, own []metav1.ManagedFieldsEntry) (names []string) {
+	for _, name := range []string{urlOwn, urlLegacy} {
+		if _, is := service.Annotations[name]; is && p.url == "" && appliesField(own, "metadata", "annotations", name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
