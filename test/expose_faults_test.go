@@ -236,3 +236,24 @@ func TestExposeTakeOverIsHeededByAStaleCache(t *testing.T) {
 		e.told(changed, "NameTaken", "delete it")
 	})
 }
+
+// What the server would refuse of one Service holds up no other that shares its Ingress.
+func TestExposeMalformedServiceHoldsUpNoOther(t *testing.T) {
+	inExposing(t, func(e *exposing) {
+		bad := []*corev1.Service{
+			exposedService("a", ingressName, "web", "expose.setpoint.dev/path", "/a/.."),
+			exposedService("b", ingressName, "web", ingressPath, "/b", "expose.setpoint.dev/tls-secret", "no name"),
+			exposedService("c", ingressName, "web", ingressPath, "/c", "expose.setpoint.dev/ingress-class", "no name"),
+		}
+		for _, s := range bad {
+			e.create(s)
+		}
+		web := exposedService("web")
+		e.create(web)
+		e.start("one", inExample)
+		e.reached(web, "http://web.default.example.com")
+		for _, s := range bad {
+			e.told(s, "InvalidAnnotation", "stays as it is")
+		}
+	})
+}

@@ -87,9 +87,9 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	bad := Options{Namespace: "A", Config: Config{Exposer: "pigeon", URLTemplate: "{{", PathMode: "sub", PathType: "glob", Gateway: "a/b/c/d"}}
+	bad := Options{Namespace: "A", Config: Config{Exposer: "pigeon", URLTemplate: "{{", PathMode: "sub", PathType: "glob", IngressClass: "no class", TLSSecretName: "no secret", Gateway: "a/b/c/d"}}
 	err := bad.check()
-	for _, word := range []string{`"A"`, "pigeon", "urltemplate", "sub", "glob", "a/b/c/d"} {
+	for _, word := range []string{`"A"`, "pigeon", "urltemplate", "sub", "glob", "no class", "no secret", "a/b/c/d"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("the error does not name %s: %v", word, err)
 		}

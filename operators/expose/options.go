@@ -39,7 +39,9 @@ func (o Options) check() error {
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}}
 	for _, part := range []Config{
-		{Exposer: c.Exposer}, {Domain: c.Domain}, {PathMode: c.PathMode}, {PathType: c.PathType}, {Exposer: exposerRoute, Gateway: c.Gateway},
+		{Exposer: c.Exposer}, {Domain: c.Domain}, {PathMode: c.PathMode}, {PathType: c.PathType},
+		{Exposer: exposerIngress, IngressClass: c.IngressClass}, {Exposer: exposerIngress, TLSSecretName: c.TLSSecretName},
+		{Exposer: exposerRoute, Gateway: c.Gateway},
 	} {
 		part.Domain, part.Gateway, part.NodeIP = cmp.Or(part.Domain, "example.com"), cmp.Or(part.Gateway, "gateway"), "192.0.2.1"
 		s.plan(part, facts{routes: true})

@@ -195,6 +195,11 @@ func (s *settings) planHost(p plan, c Config, f facts) plan {
 	p.annotations = s.extraAnnotations()
 	p.class = cmp.Or(s.text(ingressClassOwn), c.IngressClass)
 	s.secure(&p, c, domain)
+	for _, name := range []string{p.class, p.tls.secret} { // one that the server refuses would stop all that share the Ingress
+		if wrong := validation.IsDNS1123Subdomain(name); p.exposer == exposerIngress && name != "" && len(wrong) > 0 {
+			return s.hold(reasonInvalidAnnotation, "%q is no name for a class or a Secret: %s.", name, strings.Join(wrong, "; "))
+		}
+	}
 	p.urlHost = p.host
 	scheme := "http"
 	if p.tls.on {
@@ -258,6 +263,10 @@ func (s *settings) path(c Config) (path string, pathMode, ok bool) {
 	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
+	}
+	if last := path[strings.LastIndex(path, "/"):]; last == "/." || last == "/.." {
+		s.hold(reasonInvalidAnnotation, "The path %q must not end in %q.", path, last)
+		return "", false, false
 	}
 	for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F", "%5c", "%5C", " ", "\n"} {
 		if strings.Contains(path, bad) {
