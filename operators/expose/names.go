@@ -38,6 +38,12 @@ const (
 	gatewayOwn          = ownPrefix + "gateway"
 )
 
+// legacyNames are exposecontroller's annotations of a Service. A host that is written to one of them could change the host.
+var legacyNames = []string{
+	askLegacy, askInject, ingressNameLegacy, hostNameLegacy, pathLegacy, pathModeLegacy, portLegacy, internalLegacy,
+	annotationsLegacy, hostAnnotationOther, skipTLSLegacy, urlPathLegacy, urlLegacy, legacyRewrite,
+}
+
 // What the operator writes.
 const (
 	// urlOwn and urlLegacy are the annotations of a Service that hold its URL.

@@ -333,7 +333,7 @@ func TestHostAnnotation(t *testing.T) {
 	}, want.Annotations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, name := range []string{"fabric8.io/exposeUrl", "expose.setpoint.dev/expose", "no name!"} {
+	for _, name := range []string{"fabric8.io/exposeUrl", "fabric8.io/host.name", "fabric8.io/ingress.name", "expose.setpoint.dev/expose", "no name!"} {
 		p := planOf(exposed("web", hostAnnotationOwn, name), example, facts{})
 		if p.hostAnnotation != "" || reasons(p.problems) != reasonInvalidAnnotation || p.held {
 			t.Errorf("%s: got %+v", name, p)

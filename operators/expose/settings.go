@@ -2,6 +2,7 @@ package expose
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,7 +104,7 @@ func (s *settings) hostAnnotation() string {
 	switch {
 	case len(wrong) > 0:
 		s.problems.add(reasonInvalidAnnotation, "The host is written to no further annotation: %q is no name of one: %s.", name, strings.Join(wrong, "; "))
-	case strings.HasPrefix(name, ownPrefix), name == urlLegacy, name == hostAnnotationOther, name == askLegacy, name == askInject:
+	case strings.HasPrefix(name, ownPrefix), slices.Contains(legacyNames, name):
 		s.problems.add(reasonInvalidAnnotation, "The host is written to no further annotation: %q has a meaning of its own; name another.", name)
 	default:
 		return name
