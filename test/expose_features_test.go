@@ -2,6 +2,7 @@ package test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,6 +159,9 @@ func TestExposeNamespaces(t *testing.T) {
 		for _, line := range sent.take() {
 			if line == "GET /api/v1/services" || line == "WATCH /api/v1/services" {
 				e.Errorf("all namespaces are watched: %s", line)
+			}
+			if strings.Contains(line, "/namespaces/setpoint-system/services") {
+				e.Errorf("a Service of the operator's namespace is read, where it need not be allowed to: %s", line)
 			}
 		}
 	})

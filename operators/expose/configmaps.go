@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,9 @@ func (r *reconciler) reconcileConfigMap(ctx context.Context, cm *corev1.ConfigMa
 	}
 	if text, found := cm.Data[configKey]; found && cm.Name == configName {
 		r.report(cm, judgeConfig(text))
+	}
+	if only := r.options.Namespaces; len(only) > 0 && !slices.Contains(only, cm.Namespace) {
+		return setpoint.Result{}, nil // it is in the operator's namespace, of which nothing but the configuration matters
 	}
 	c, valid, err := r.config(ctx, cm.Namespace)
 	if err != nil || !valid && isAsking(cm) {
