@@ -697,3 +697,30 @@ func TestReloadPausedWorkload(t *testing.T) {
 		r.stays(d, 2, "two changes while it was paused")
 	})
 }
+
+// forbidden refuses requests for all objects of a resource.
+func forbidden(resource string) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(r.URL.Path, "/"+resource) {
+				return next.RoundTrip(r)
+			}
+			return &http.Response{
+				StatusCode: http.StatusForbidden, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)),
+			}, nil
+		})
+	}
+}
+
+// A kind that may not be watched holds up no other, also when rollouts are counted.
+func TestReloadBudgetWithoutRightsToAKind(t *testing.T) {
+	inReloads(t, func(r *reloads) {
+		d := web("web", reload.ConfigMaps, "app")
+		r.create(configMap("app", "1"), d)
+		r.start("only", reload.Options{MaxRolling: 1}, forbidden("cronjobs"))
+		r.remembered(d)
+		r.set("app", "2")
+		r.rolled(d, 2)
+	})
+}

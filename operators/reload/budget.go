@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -116,8 +117,8 @@ func (b *budget) unfinished(ctx context.Context, now time.Time) (map[rolling]boo
 		select {
 		case <-w.Synced():
 		default:
-			if meta.IsNoMatchError(w.Err()) {
-				continue // there are no objects of a kind that is not served
+			if err := w.Err(); meta.IsNoMatchError(err) || apierrors.IsForbidden(err) {
+				continue // nothing of a kind that is not served, or not allowed to be watched, can be rolled
 			}
 			return nil, false, nil
 		}
