@@ -608,6 +608,24 @@ func TestReloadStaleReplicaRollsNothingBack(t *testing.T) {
 	})
 }
 
+// A ConfigMap that was made with the Deployment, and reaches the cache after it, did not come into being later.
+func TestReloadFirstSightWhileTheCacheIsBehind(t *testing.T) {
+	inReloads(t, func(r *reloads) {
+		late := heldBack{resource: "configmaps"}
+		r.start("only", reload.Options{}, late.wrap)
+		time.Sleep(10 * time.Second) // it has all there is
+		late.close()
+		d := web("web", reload.Auto, "true")
+		r.create(configMap("web", "1"), d)
+		r.rolled(d, 1)
+		r.remembered(d)
+		late.open()
+		r.stays(d, 1, "the first sight")
+		r.set("web", "2")
+		r.rolled(d, 2)
+	})
+}
+
 func TestReloadNamespacesAndLabels(t *testing.T) {
 	inReloads(t, func(r *reloads) {
 		elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}

@@ -3,6 +3,8 @@ package reload
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,6 +153,22 @@ func (r *reconciler) confirm(ctx context.Context, p *pass) (corrected bool, err 
 		}
 	}
 	return corrected, nil
+}
+
+// seek asks the server about the sources that are new to the workload and that the cache does not have: what was made together
+// with the workload, and has yet to be seen, did not come into being later.
+func (r *reconciler) seek(ctx context.Context, p *pass) error {
+	for _, s := range slices.SortedFunc(maps.Keys(p.decision.next), source.compare) {
+		if _, known := p.before.entry(s); known || p.decision.next[s].hash != "" {
+			continue
+		}
+		live, err := r.live(ctx, p.GetNamespace(), s, p.key)
+		if err != nil {
+			return err
+		}
+		p.decision.next[s] = live
+	}
+	return nil
 }
 
 // older reports whether a resourceVersion is surely of before another one.

@@ -168,6 +168,9 @@ func (r *reconciler) keep(ctx context.Context, p *pass) (setpoint.Result, error)
 	if p.before == nil && len(p.decision.next) == 0 && !p.policy.onCreate {
 		return setpoint.Result{}, nil
 	}
+	if err := r.seek(ctx, p); err != nil {
+		return setpoint.Result{}, err
+	}
 	return r.apply(ctx, p, p.next(), p.stamp())
 }
 
@@ -196,6 +199,9 @@ func (r *reconciler) due(ctx context.Context, p *pass) (setpoint.Result, error) 
 			r.notes.settle(p.req)
 			return setpoint.Result{RequeueAfter: staleCache}, nil
 		}
+	}
+	if err := r.seek(ctx, p); err != nil {
+		return setpoint.Result{}, err
 	}
 	if r.kind.settled != nil && !r.options.DryRun {
 		if free, err := r.budget.take(ctx, r.kind, p.req); err != nil || !free {
