@@ -608,6 +608,45 @@ func TestReloadStaleReplicaRollsNothingBack(t *testing.T) {
 	})
 }
 
+// A replica that resumes a Job which another one suspended, while its cache is behind, remembers what the Pods start with.
+func TestReloadStaleReplicaRestartsNoJobTwice(t *testing.T) {
+	inReloads(t, func(r *reloads) {
+		r.create(configMap("app", "1"))
+		_, _, _, _, job := workloads()
+		r.create(job)
+		var armed atomic.Bool // the first replica dies once it has suspended the Job
+		var way switched
+		r.start("first", reload.Options{}, way.wrap, func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(req)
+				if armed.Load() && isPatchOf(req, "jobs", "job") {
+					way.cut.Store(true)
+				}
+				return response, err
+			})
+		})
+		r.remembered(job)
+		first := planetest.Wait(r, r.p, job, func(j *batchv1.Job) bool { return j.Status.Active == 1 })
+		late := heldBack{resource: "configmaps"}
+		r.start("second", reload.Options{}, late.wrap)
+		time.Sleep(10 * time.Second)
+		late.close()
+		armed.Store(true)
+		r.set("app", "2")
+		r.awaitLeader("second")
+		second := planetest.Wait(r, r.p, job, func(j *batchv1.Job) bool {
+			return j.Status.StartTime != nil && j.Status.StartTime.After(first.Status.StartTime.Time) && j.Status.Active == 1 && !*j.Spec.Suspend
+		})
+		time.Sleep(10 * time.Second)
+		late.open()
+		time.Sleep(time.Minute)
+		now := planetest.Wait(r, r.p, job, func(j *batchv1.Job) bool { return j.Status.Active == 1 })
+		if !now.Status.StartTime.Equal(second.Status.StartTime) {
+			r.Errorf("it started at %v, and after the change at %v and %v", first.Status.StartTime, second.Status.StartTime, now.Status.StartTime)
+		}
+	})
+}
+
 // A ConfigMap that was made with the Deployment, and reaches the cache after it, did not come into being later.
 func TestReloadFirstSightWhileTheCacheIsBehind(t *testing.T) {
 	inReloads(t, func(r *reloads) {

@@ -83,6 +83,11 @@ func (r *reconciler) resume(ctx context.Context, p *pass) (setpoint.Result, erro
 	if suspended && !finished(job) && !(jobIs(job, batchv1.JobSuspended) && job.Status.Active == 0) {
 		return setpoint.Result{}, nil // its status will change
 	}
+	if corrected, err := r.confirm(ctx, p); err != nil {
+		return setpoint.Result{}, err
+	} else if corrected {
+		p.decision = decide(p.before, p.seen, p.policy)
+	}
 	next := p.next()
 	next.Suspended = false
 	return r.apply(ctx, p, next, "")
