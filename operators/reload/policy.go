@@ -46,12 +46,12 @@ func selects(annotations map[string]string) bool {
 // policyOf reads the annotations of a workload and of its Pod template.
 func policyOf(workload, template map[string]string, o *Options) *policy {
 	annotations := workload
-	if !selects(workload) && selects(template) {
+	if !selects(workload) && len(template) > 0 {
 		annotations = maps.Clone(template)
 		maps.Copy(annotations, workload)
 	}
 	p := &policy{onCreate: o.OnCreate, onDelete: o.OnDelete, window: o.window()}
-	if isTrue(workload, Ignore) || isTrue(workload, reloaderIgnore) {
+	if isTrue(annotations, Ignore) || isTrue(annotations, reloaderIgnore) {
 		return p
 	}
 	r := reader{annotations: annotations, policy: p}

@@ -158,6 +158,11 @@ func TestAnnotationsOfTheTemplate(t *testing.T) {
 	if p := policyOf(annotationsOf(ConfigMaps, "app"), template, &o); p.configMaps.auto || p.pause != 0 {
 		t.Error("the template's count although the workload has some")
 	}
+	for _, template := range []map[string]string{annotationsOf(ExcludeConfigMaps, "app"), annotationsOf(reloaderIgnore, "true")} {
+		if p := policyOf(nil, template, &Options{AutoAll: true}); p.follows(cm("app"), &reference{}, false) {
+			t.Errorf("%v on the template does not hold with auto-all", template)
+		}
+	}
 }
 
 func TestReferences(t *testing.T) {
