@@ -77,11 +77,15 @@ type reader struct {
 func (r reader) readSelection(o *Options) {
 	p := r.policy
 	p.configMaps.auto, p.secrets.auto = o.AutoAll, o.AutoAll
-	if auto := false; r.bool(reloaderAuto, &auto) {
+	auto := false
+	if r.bool(reloaderAuto, &auto) {
 		p.configMaps.auto, p.secrets.auto = auto, auto
 	}
 	r.bool(reloaderConfigMapAuto, &p.configMaps.auto)
 	r.bool(reloaderSecretAuto, &p.secrets.auto)
+	if auto { // in Reloader each of them is enough, so that "false" takes nothing from the other
+		p.configMaps.auto, p.secrets.auto = true, true
+	}
 	r.auto()
 	r.bool(reloaderSearch, &p.search)
 	r.bool(Search, &p.search)
@@ -147,9 +151,9 @@ func (r reader) bool(key string, value *bool) bool {
 		return false
 	}
 	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "true":
+	case "true", "t", "1": // all that Reloader takes for it
 		*value = true
-	case "false", "":
+	case "false", "f", "0", "":
 		*value = false
 	default:
 		r.problem(key, fmt.Sprintf("%q is neither true nor false", text))
