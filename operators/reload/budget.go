@@ -161,6 +161,14 @@ func (b *budget) finished(k *workloadKind, req setpoint.Request) {
 	}
 }
 
+// giveUp notes that a workload does not have to roll any more, so that it neither counts as waiting nor is woken in place of
+// one that does.
+func (b *budget) giveUp(k *workloadKind, req setpoint.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leave(rolling{k, req})
+}
+
 // leave takes a workload out of the line.
 func (b *budget) leave(r rolling) {
 	b.waiting = slices.DeleteFunc(b.waiting, func(w rolling) bool { return w == r })

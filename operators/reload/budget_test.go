@@ -57,6 +57,31 @@ func TestBudgetIsGivenInTheOrderOfArrival(t *testing.T) {
 	})
 }
 
+func TestBudgetPassesOverThoseThatGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kind := workloadKinds()[0]
+		r := &reconciler{operator: &operator{budget: newBudget(1, time.Minute)}, kind: kind, notes: newNotebook()}
+		var woken []string
+		go r.budget.wakes(kind)(t.Context(), func(r setpoint.Request) { woken = append(woken, r.Name) })
+		synctest.Wait()
+		for _, name := range []string{"a", "b", "c"} {
+			if _, err := r.budget.take(t.Context(), kind, setpoint.Request{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.keep(t.Context(), &pass{req: setpoint.Request{Name: "b"}, policy: &policy{}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := r.budget.length(); n != 1 {
+			t.Errorf("%d wait, want c alone", n)
+		}
+		r.budget.finished(kind, setpoint.Request{Name: "a"})
+		if strings.Join(woken, " ") != "c" {
+			t.Errorf("woken: %v, want c", woken)
+		}
+	})
+}
+
 func TestSettled(t *testing.T) {
 	kinds := map[string]*workloadKind{}
 	for _, k := range workloadKinds() {

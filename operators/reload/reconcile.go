@@ -71,6 +71,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req setpoint.Request) (setpo
 	}
 	if w == nil {
 		r.notes.forget(req)
+		r.budget.giveUp(r.kind, req)
 		r.budget.finished(r.kind, req)
 		return setpoint.Result{}, nil
 	}
@@ -152,16 +153,22 @@ func (r *reconciler) complain(p *pass, problems []string) {
 // release takes back what is remembered on a workload that follows nothing any more. The stamp stays, for without it the
 // template would be another one and the workload would roll.
 func (r *reconciler) release(ctx context.Context, p *pass) (setpoint.Result, error) {
-	r.notes.settle(p.req)
+	r.settle(p)
 	if r.options.DryRun || !owns(p.ours, State) {
 		return setpoint.Result{}, nil
 	}
 	return r.apply(ctx, p, nil, p.stamp())
 }
 
+// settle notes that the workload does not have to roll.
+func (r *reconciler) settle(p *pass) {
+	r.notes.settle(p.req)
+	r.budget.giveUp(r.kind, p.req)
+}
+
 // keep remembers the baseline of sources that are new to the workload, and drops those that it follows no more.
 func (r *reconciler) keep(ctx context.Context, p *pass) (setpoint.Result, error) {
-	r.notes.settle(p.req)
+	r.settle(p)
 	if p.before != nil && maps.Equal(p.before.Sources, p.decision.next) {
 		return setpoint.Result{}, nil
 	}
@@ -196,7 +203,7 @@ func (r *reconciler) due(ctx context.Context, p *pass) (setpoint.Result, error) 
 		return setpoint.Result{}, err
 	} else if corrected {
 		if p.decision = decide(p.before, p.seen, p.policy); len(p.changes) == 0 {
-			r.notes.settle(p.req)
+			r.settle(p)
 			return setpoint.Result{RequeueAfter: staleCache}, nil
 		}
 	}
@@ -218,7 +225,7 @@ func (r *reconciler) due(ctx context.Context, p *pass) (setpoint.Result, error) 
 		r.budget.finished(r.kind, p.req)
 		return result, err
 	}
-	r.notes.settle(p.req)
+	r.settle(p)
 	r.report(ctx, p)
 	return result, err
 }
