@@ -322,6 +322,30 @@ func TestReloader1144RestartStrategyOutlivesFailOver(t *testing.T) {
 	})
 }
 
+// What somebody else asks for later is not taken back by a write that is about something else.
+func TestReloadLeavesRestartsOfOthers(t *testing.T) {
+	inReloads(t, func(r *reloads) {
+		planetest.Apply(r, r.p, "testdata/rollouts.yaml")
+		u := rollout("web", reload.ConfigMaps, "conf-.+", reload.RolloutStrategy, "restart")
+		r.create(configMap("conf-1", "1"), u)
+		r.start("only", reload.Options{})
+		r.remembered(u)
+		r.set("conf-1", "2")
+		ours := planetest.Wait(r, r.p, u, func(u *unstructured.Unstructured) bool { return restartAt(u) != "" })
+		const theirs = "2000-01-02T00:00:00Z"
+		r.patch(u, `{"spec":{"restartAt":%q}}`, theirs)
+		r.create(configMap("conf-2", "1"))
+		now := planetest.Wait(r, r.p, u, func(u *unstructured.Unstructured) bool {
+			return strings.Contains(u.GetAnnotations()[reload.State], "conf-2")
+		})
+		if restartAt(now) != theirs {
+			r.Errorf("restartAt is %s again, %s of before", restartAt(now), restartAt(ours))
+		}
+		r.set("conf-2", "2")
+		planetest.Wait(r, r.p, u, func(u *unstructured.Unstructured) bool { return restartAt(u) != theirs })
+	})
+}
+
 func TestReloader701EveryUserRolls(t *testing.T) {
 	inReloads(t, func(r *reloads) {
 		r.create(configMap("app", "1"))

@@ -188,6 +188,9 @@ func (p *pass) next() *memory {
 	if p.before == nil {
 		next.Since = thisSecond()
 	}
+	if next.Restart != p.restartAt() {
+		next.Restart = "" // somebody else has restarted it since
+	}
 	return next
 }
 
@@ -250,7 +253,7 @@ func (r *reconciler) roll(ctx context.Context, p *pass, next *memory) (done bool
 		}
 	case "Rollout":
 		if p.policy.restart {
-			next.Restart, stamp = restartAfter(p.before.Restart, next.Rolled.Time), p.stamp()
+			next.Restart, stamp = restartAfter(p.restartAt(), next.Rolled.Time), p.stamp()
 		}
 	}
 	result, err = r.apply(ctx, p, next, stamp)

@@ -196,6 +196,16 @@ type workload struct {
 // stamp returns the template's stamp, or "".
 func (w *workload) stamp() string { return w.pods.Annotations[Stamp] }
 
+// restartAt returns the spec.restartAt of an Argo Rollout, or "".
+func (w *workload) restartAt() string {
+	u, ok := w.Object.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	at, _, _ := unstructured.NestedString(u.Object, "spec", "restartAt")
+	return at
+}
+
 // memory returns what is remembered on the workload under the key with that id. It is nil when that is nothing, also when
 // somebody else wrote it: when it was copied from another object, or brought back by an undone rollout, it does not tell
 // what the Pods were rolled for.
