@@ -1,10 +1,8 @@
 package test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -434,57 +432,6 @@ func TestReloadChangesMergeInAWindow(t *testing.T) {
 	})
 }
 
-func TestReloadBudget(t *testing.T) {
-	inReloads(t, func(r *reloads) {
-		const limit, count = 2, 7
-		r.create(configMap("app", "1"))
-		var all []*appsv1.Deployment
-		for i := range count {
-			d := web(fmt.Sprintf("web-%d", i), reload.ConfigMaps, "app")
-			d.Spec.Replicas = new(int32(1))
-			d.Spec.Template.Annotations = map[string]string{"node.setpoint.dev/ready": "20s"}
-			all = append(all, d)
-			r.create(d)
-		}
-		o := reload.Options{MaxRolling: limit}
-		stop := r.start("first", o)
-		for _, d := range all {
-			r.rolled(d, 1)
-			r.remembered(d)
-		}
-		r.set("app", "2")
-		begin, most := time.Now(), 0
-		for finished := 0; finished < count; {
-			time.Sleep(time.Second)
-			finished = 0
-			rolling := 0
-			for _, d := range all {
-				d = planetest.Wait(r, r.p, d, exists)
-				switch done := d.Status.ObservedGeneration == d.Generation && d.Status.UpdatedReplicas == 1 && d.Status.Replicas == 1; {
-				case d.Spec.Template.Annotations[reload.Stamp] == "":
-				case done && d.Status.AvailableReplicas == 1:
-					finished++
-				default:
-					rolling++
-				}
-			}
-			if most = max(most, rolling); finished == 3 && stop != nil {
-				stop() // another replica counts those that this one began
-				stop = nil
-				r.start("second", o)
-			}
-			if time.Since(begin) > 10*time.Minute {
-				r.Fatalf("after ten minutes %d have finished", finished)
-			}
-		}
-		if most != limit {
-			r.Errorf("%d rolled at once, want %d", most, limit)
-		}
-		r.Logf("%d rollouts of 20 s each, two at a time, took %v", count, time.Since(begin))
-		r.allStay(all, 2, "one change")
-	})
-}
-
 func TestReloadDryRun(t *testing.T) {
 	inReloads(t, func(r *reloads) {
 		d := web("web", reload.Auto, "true")
@@ -551,141 +498,6 @@ func TestReloadCrashAfterTheRoll(t *testing.T) {
 		r.stays(d, 2, "another replica leads")
 		r.set("web", "3")
 		r.rolled(d, 3)
-	})
-}
-
-// heldBack keeps the frames of the watch of a resource back while it is closed.
-type heldBack struct {
-	resource string
-
-	mu   sync.Mutex
-	gate chan struct{} // nil: open
-}
-
-func (h *heldBack) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.gate = make(chan struct{})
-}
-
-func (h *heldBack) open() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	close(h.gate)
-	h.gate = nil
-}
-
-func (h *heldBack) wait(ctx context.Context) {
-	h.mu.Lock()
-	gate := h.gate
-	h.mu.Unlock()
-	if gate != nil {
-		select {
-		case <-gate:
-		case <-ctx.Done():
-		}
-	}
-}
-
-func (h *heldBack) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		response, err := next.RoundTrip(r)
-		if err == nil && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/"+h.resource) {
-			response.Body = lateBody{response.Body, h, r.Context()}
-		}
-		return response, err
-	})
-}
-
-type lateBody struct {
-	io.ReadCloser
-	held *heldBack
-	ctx  context.Context
-}
-
-func (b lateBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.held.wait(b.ctx)
-	return n, err
-}
-
-// A replica that takes over while its cache of ConfigMaps is behind must not roll back to what it still sees.
-func TestReloadStaleReplicaRollsNothingBack(t *testing.T) {
-	inReloads(t, func(r *reloads) {
-		d := web("web", reload.Auto, "true")
-		r.create(configMap("web", "1"), d)
-		stop := r.start("first", reload.Options{})
-		r.remembered(d)
-		late := heldBack{resource: "configmaps"}
-		r.start("second", reload.Options{}, late.wrap)
-		time.Sleep(10 * time.Second) // it has all there is
-		late.close()
-		r.set("web", "2")
-		r.rolled(d, 2)
-		stop()
-		r.awaitLeader("second")
-		r.stays(d, 2, "the new leader sees the old content")
-		late.open()
-		r.stays(d, 2, "now it sees the new one")
-		r.set("web", "3")
-		r.rolled(d, 3)
-	})
-}
-
-// A replica that resumes a Job which another one suspended, while its cache is behind, remembers what the Pods start with.
-func TestReloadStaleReplicaRestartsNoJobTwice(t *testing.T) {
-	inReloads(t, func(r *reloads) {
-		r.create(configMap("app", "1"))
-		_, _, _, _, job := workloads()
-		r.create(job)
-		var armed atomic.Bool // the first replica dies once it has suspended the Job
-		var way switched
-		r.start("first", reload.Options{}, way.wrap, func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				response, err := next.RoundTrip(req)
-				if armed.Load() && isPatchOf(req, "jobs", "job") {
-					way.cut.Store(true)
-				}
-				return response, err
-			})
-		})
-		r.remembered(job)
-		first := planetest.Wait(r, r.p, job, func(j *batchv1.Job) bool { return j.Status.Active == 1 })
-		late := heldBack{resource: "configmaps"}
-		r.start("second", reload.Options{}, late.wrap)
-		time.Sleep(10 * time.Second)
-		late.close()
-		armed.Store(true)
-		r.set("app", "2")
-		r.awaitLeader("second")
-		second := planetest.Wait(r, r.p, job, func(j *batchv1.Job) bool {
-			return j.Status.StartTime != nil && j.Status.StartTime.After(first.Status.StartTime.Time) && j.Status.Active == 1 && !*j.Spec.Suspend
-		})
-		time.Sleep(10 * time.Second)
-		late.open()
-		time.Sleep(time.Minute)
-		now := planetest.Wait(r, r.p, job, func(j *batchv1.Job) bool { return j.Status.Active == 1 })
-		if !now.Status.StartTime.Equal(second.Status.StartTime) {
-			r.Errorf("it started at %v, and after the change at %v and %v", first.Status.StartTime, second.Status.StartTime, now.Status.StartTime)
-		}
-	})
-}
-
-// A ConfigMap that was made with the Deployment, and reaches the cache after it, did not come into being later.
-func TestReloadFirstSightWhileTheCacheIsBehind(t *testing.T) {
-	inReloads(t, func(r *reloads) {
-		late := heldBack{resource: "configmaps"}
-		r.start("only", reload.Options{}, late.wrap)
-		time.Sleep(10 * time.Second) // it has all there is
-		late.close()
-		d := web("web", reload.Auto, "true")
-		r.create(configMap("web", "1"), d)
-		r.rolled(d, 1)
-		r.remembered(d)
-		late.open()
-		r.stays(d, 1, "the first sight")
-		r.set("web", "2")
-		r.rolled(d, 2)
 	})
 }
 
@@ -776,32 +588,5 @@ func TestReloadPausedWorkload(t *testing.T) {
 		r.annotate(d, setpoint.PausedAnnotation, "")
 		r.rolled(d, 2)
 		r.stays(d, 2, "two changes while it was paused")
-	})
-}
-
-// forbidden refuses requests for all objects of a resource.
-func forbidden(resource string) func(http.RoundTripper) http.RoundTripper {
-	return func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if !strings.HasSuffix(r.URL.Path, "/"+resource) {
-				return next.RoundTrip(r)
-			}
-			return &http.Response{
-				StatusCode: http.StatusForbidden, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
-				Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)),
-			}, nil
-		})
-	}
-}
-
-// A kind that may not be watched holds up no other, also when rollouts are counted.
-func TestReloadBudgetWithoutRightsToAKind(t *testing.T) {
-	inReloads(t, func(r *reloads) {
-		d := web("web", reload.ConfigMaps, "app")
-		r.create(configMap("app", "1"), d)
-		r.start("only", reload.Options{MaxRolling: 1}, forbidden("cronjobs"))
-		r.remembered(d)
-		r.set("app", "2")
-		r.rolled(d, 2)
 	})
 }
