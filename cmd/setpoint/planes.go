@@ -18,6 +18,9 @@ import (
 // last name in order is the plane started last. The folder goes when the plane stops; one that a killed process left
 // behind is known by its server, which no longer answers.
 
+// recordFile is the name of the record within its folder.
+const recordFile = "plane.json"
+
 // record is the content of plane.json.
 type record struct {
 	Address    string `json:"address"`
@@ -83,7 +86,7 @@ func removeUnborn(planes string, now time.Time) error {
 			continue
 		}
 		dir := filepath.Join(planes, e.Name())
-		if _, err := os.Stat(filepath.Join(dir, "plane.json")); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, recordFile)); errors.Is(err, os.ErrNotExist) {
 			if err := os.RemoveAll(dir); err != nil {
 				return fmt.Errorf("removing what a start that was killed left behind: %w", err)
 			}
@@ -98,7 +101,7 @@ func (r record) write() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(r.dir, "plane.json"), data)
+	return writeFile(filepath.Join(r.dir, recordFile), data)
 }
 
 // readRecords returns the records below planes, the latest first.
@@ -113,7 +116,7 @@ func readRecords(planes string) ([]record, error) {
 	var records []record
 	for _, e := range entries {
 		r := record{dir: filepath.Join(planes, e.Name())}
-		data, err := os.ReadFile(filepath.Join(r.dir, "plane.json"))
+		data, err := os.ReadFile(filepath.Join(r.dir, recordFile))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // about to start, or just gone
 		}
